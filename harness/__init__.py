@@ -1,0 +1,1 @@
+"""Evaluation harness for multilingual sentence embeddings."""

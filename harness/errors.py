@@ -1,0 +1,32 @@
+"""Errors that a user can act on: each message is one line that says what was wrong and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class HarnessError(Exception):
+    """Base of every error the harness raises on purpose; the command line prints it as one line and exits with 2."""
+
+
+class InputError(HarnessError):
+    """Bad input or usage: a data file (named with its line), an option, vectors an encoder returned."""
+
+
+class MissingExtraError(HarnessError):
+    """A package that an encoder or command needs is not installed."""
+
+    def __init__(self, what: str, extra: str):
+        super().__init__(f'{what} needs: pip install "multilingual-embedding-harness[{extra}]"')
+        self.extra = extra
+
+
+def unknown_name(what: str, name: str, known: Iterable[str]) -> InputError:
+    """The error for a name that is not among `known`, with the nearest matches."""
+    known = sorted(set(known))
+    near = get_close_matches(name, known, n=3, cutoff=0.5)
+    if near:
+        return InputError(f"unknown {what} {name!r}; did you mean {' or '.join(map(repr, near))}?")
+    listed = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
+    return InputError(f"unknown {what} {name!r}; known: {listed or 'none'}")
