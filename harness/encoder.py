@@ -25,13 +25,24 @@ class Encoder(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name under which results are stored."""
+        ...
+
     @property
-    def fingerprint(self) -> str: ...
+    def fingerprint(self) -> str:
+        """What equal vectors share: weights and options."""
+        ...
+
     @property
-    def dim(self) -> int: ...
+    def dim(self) -> int:
+        """Length of a vector."""
+        ...
+
     @property
-    def uses_lang(self) -> bool: ...
+    def uses_lang(self) -> bool:
+        """Whether `lang` changes the vectors."""
+        ...
 
     def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
         """Encode `sentences`, all in the language `lang` (ISO 639-1 where one exists, else 639-3, or None).
@@ -48,21 +59,29 @@ def check_vectors(vectors: object, sentences: Sequence[str], encoder: Encoder) -
     Raises:
         InputError: wrong type or shape, NaN or infinity; names the encoder, the row and the sentence.
     """
-    array = np.asarray(vectors)
     expected = (len(sentences), encoder.dim)
+    try:
+        array = np.asarray(vectors)
+    except Exception as error:  # rows of different lengths; a tensor on another device
+        raise InputError(
+            f"encoder {encoder.name!r} returned {type(vectors).__name__}, which is no float32 array of shape "
+            f"{expected}: {str(error).partition(chr(10))[0]}"
+        ) from error
     if array.shape != expected or array.dtype.kind not in "fiu":
         raise InputError(
             f"encoder {encoder.name!r} returned {array.dtype} vectors of shape {array.shape} for "
             f"{len(sentences)} sentences, expected float32 of shape {expected}"
         )
-    array = np.ascontiguousarray(array, dtype=np.float32)
-    # A sum is finite only if every term is, and needs no temporary of the array's size.
-    if not np.isfinite(array.sum(dtype=np.float64)):
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows float32 becomes infinity, and is refused
+        array = np.ascontiguousarray(array, dtype=np.float32)
+        # A sum is finite only if every term is, and needs no temporary of the array's size.
+        total = array.sum(dtype=np.float64)
+    if not np.isfinite(total):
         bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
         if len(bad):
             row = int(bad[0])
             value = "NaN" if np.isnan(array[row]).any() else "infinity"
             raise InputError(
-                f"encoder {encoder.name!r} returned {value} in row {row} for the sentence {sentences[row]!r}"
+                f"encoder {encoder.name!r} returned {value} in row {row} for the sentence {sentences[row][:200]!r}"
             )
     return array

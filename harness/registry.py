@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin
+
+import numpy as np
 
 from harness.encoder import Encoder
-from harness.errors import InputError, MissingExtraError, unknown_name
+from harness.errors import HarnessError, InputError, MissingExtraError, unknown_name
 from harness.spec import Spec, parse_spec
 
 GROUP = "harness.encoders"
@@ -28,9 +31,13 @@ class EncoderInfo:
 
     Attributes:
         factory: called with the location first, if there is one, and the options of the spec string as keywords,
-            converted to the annotated types (str, int, float, bool, Literal, each possibly `| None`).
+            converted to the annotated types (str, int, float, bool, Literal, each possibly `| None`; without an
+            annotation, the type of the default). An option that falls to `**options` stays a string.
         location: what an alias opens (a hub id, say); a kind takes it from the spec string.
         is_kind: whether a spec string must name the location (`KIND:LOCATION`).
+        location_form: how a kind's location is written, for help texts (`DIR`, `package.module:factory`).
+        finds_factory: for a kind whose options depend on the location: `factory` is called with the location alone
+            and returns the factory proper.
         options: an alias's own options; those of the spec string override them.
         dim: length of a vector, where it is known beforehand.
         licence: of the weights, as an SPDX identifier where there is one.
@@ -42,11 +49,13 @@ class EncoderInfo:
         description: one line for `leaderboard encoders`.
     """
 
-    factory: Callable[..., Encoder]
+    factory: Callable[..., Any]
     description: str
     backend: str
     location: str | None = None
     is_kind: bool = False
+    location_form: str = "LOCATION"
+    finds_factory: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     dim: int | None = None
     licence: str | None = None
@@ -58,19 +67,49 @@ class EncoderInfo:
     @property
     def is_installed(self) -> bool:
         """Whether the packages that it needs are here; imports none of them."""
-        return all(importlib.util.find_spec(module) is not None for module in self.modules)
+        return all(map(_is_module, self.modules))
 
     @property
     def is_ready(self) -> bool:
-        """Whether it runs on this machine as it is: an alias, installed, with nothing to download."""
-        if self.is_kind or not self.is_installed:
-            return False
-        return self.missing_mb is None or self.missing_mb(self.location) == 0
+        """Whether it runs on this machine as it is: an alias, installed, with nothing to download.
+
+        Raises InputError where `missing_mb` fails.
+        """
+        return not self.is_kind and self.is_installed and self.download_mb == 0
+
+    @property
+    def download_mb(self) -> float:
+        """How many megabytes must be downloaded before the first use. Raises InputError where `missing_mb` fails."""
+        try:
+            return self.missing_mb(self.location) if self.missing_mb else 0.0
+        except Exception as error:  # a third party's function may fail in any way
+            raise InputError(f"cannot tell what {self.description!r} must download: {one_line(error)}") from error
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):  # the package that holds it is not there; a module without a spec
+        return name in sys.modules
+
+
+def one_line(error: BaseException) -> str:
+    """An error of somebody else's code in one line: its type and the first line of its message."""
+    if isinstance(error, HarnessError):
+        return str(error)
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 @cache
-def _entry_points() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=GROUP)}
+def _entry_points() -> dict[str, list[EntryPoint]]:
+    """By name; several where packages disagree on what a name means."""
+    found: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group=GROUP):
+        same_name = found.setdefault(entry.name, [])
+        if all(entry.value != other.value for other in same_name):
+            same_name.append(entry)
+    return found
 
 
 def encoder_names() -> list[str]:
@@ -79,18 +118,39 @@ def encoder_names() -> list[str]:
 
 
 def encoder_info(name: str) -> EncoderInfo:
-    """The entry of one alias or kind. Raises InputError, with the nearest matches, if there is none."""
+    """The entry of one alias or kind.
+
+    Raises:
+        InputError: there is none (with the nearest matches), two packages offer it, or it cannot be imported.
+    """
     if name not in _entry_points():
         raise unknown_name("encoder", name, _entry_points())
-    entry = _entry_points()[name]
+    entry, *others = _entry_points()[name]
+    if others:
+        offers = ", ".join(f"{e.value} of {e.dist.name if e.dist else '?'}" for e in (entry, *others))
+        raise InputError(f"encoder {name!r} is offered more than once ({offers}); uninstall all but one package")
     try:
         found = entry.load()
-    except Exception as error:  # a third party's package may fail in any way
-        raise InputError(f"encoder {name!r} ({entry.value}) cannot be imported: {error}") from error
+    except (Exception, SystemExit) as error:  # a third party's package may fail in any way
+        raise InputError(f"encoder {name!r} ({entry.value}) cannot be imported: {one_line(error)}") from error
     if isinstance(found, EncoderInfo):
         return found
+    if not callable(found):
+        raise InputError(f"encoder {name!r} ({entry.value}) is neither an EncoderInfo nor a factory")
     summary = (inspect.getdoc(found) or "").partition("\n")[0]
     return EncoderInfo(factory=found, description=summary, backend=entry.value.partition(".")[0])
+
+
+def check_spec(spec: str | Spec) -> Spec:
+    """The parsed spec, once all is checked that can be without loading the encoder.
+
+    Raises:
+        InputError: unknown alias, kind or option (with the nearest matches), or a value of the wrong type.
+        MissingExtraError: a package that it needs is not installed.
+    """
+    spec = parse_spec(spec) if isinstance(spec, str) else spec
+    _call(spec, {})
+    return spec
 
 
 def load_encoder(spec: str | Spec, **defaults: Any) -> Encoder:
@@ -100,76 +160,135 @@ def load_encoder(spec: str | Spec, **defaults: Any) -> Encoder:
     does not set it; None means not given.
 
     Raises:
-        InputError: unknown alias, kind or option (with the nearest matches), or a value of the wrong type.
-        MissingExtraError: a package that it needs is not installed.
+        InputError, MissingExtraError: see `check_spec`; or it turned out to be no encoder.
     """
     spec = parse_spec(spec) if isinstance(spec, str) else spec
-    info = encoder_info(spec.head)
-    location = spec.location if info.is_kind else info.location
-    if info.is_kind and not location:
-        raise InputError(f"encoder {spec.head!r} needs a location: {spec.head}:LOCATION")
+    encoder = _call(spec, defaults)()
+    if lacks := missing_attributes(encoder):
+        raise InputError(f"{_label(spec)}: {type(encoder).__name__} is no encoder, it lacks {', '.join(lacks)}")
+    if getattr(encoder, "name", None) == spec.stored_name:
+        named: Encoder = encoder
+        return named
+    return _Named(encoder, spec.stored_name)
+
+
+def missing_attributes(candidate: object) -> list[str]:
+    """What an object lacks to be an encoder; the name may be missing, it comes from the spec string."""
+    return [name for name in ("fingerprint", "dim", "uses_lang", "encode") if not hasattr(candidate, name)]
+
+
+def _call(spec: Spec, defaults: Mapping[str, Any]) -> Callable[[], Any]:
+    """What loads a spec's encoder: its factory with the location and the options, checked and converted."""
+    info, label = encoder_info(spec.head), _label(spec)
+    if info.is_kind and not spec.location:
+        raise InputError(f"{label} needs a location: {spec.head}:{info.location_form}")
     if spec.location is not None and not info.is_kind:
         raise InputError(f"encoder {spec.head!r} takes no location (got {spec.location!r})")
     if not info.is_installed:
         if info.extra:
-            raise MissingExtraError(f"encoder {spec.head!r}", info.extra)
-        raise InputError(f"encoder {spec.head!r} needs the Python module(s) {', '.join(info.modules)}")
-    given = {**info.options, **spec.options}
-    given.pop("name", None)
-    options = _convert(spec.head, info.factory, given)
-    accepted = _option_types(info.factory)
-    for key, value in defaults.items():
-        if value is not None and accepted is not None and key in accepted:
-            options.setdefault(key, value)
-    if accepted is None or "name" in accepted:
-        options["name"] = spec.stored_name
-    encoder = info.factory(location, **options) if location is not None else info.factory(**options)
-    if not isinstance(encoder, Encoder):
-        raise InputError(
-            f"encoder {spec.head!r}: {type(encoder).__name__} lacks name, fingerprint, dim, uses_lang or encode"
-        )
-    return encoder if encoder.name == spec.stored_name else _Renamed(encoder, spec.stored_name)
+            raise MissingExtraError(label, info.extra)
+        raise InputError(f"{label} needs the Python module(s) {', '.join(info.modules)}")
+    location = spec.location if info.is_kind else info.location
+    if info.finds_factory:
+        factory = info.factory(location)
+    else:
+        factory = info.factory if location is None else partial(info.factory, location)
+
+    signature = _signature(factory)
+    types, takes_any = _option_types(factory, signature)
+    options: dict[str, Any] = {key: value for key, value in defaults.items() if value is not None and key in types}
+    for key, text in {**info.options, **spec.options}.items():
+        if key == "name":
+            continue
+        if key not in types and not takes_any:
+            raise unknown_name(f"option of {label}", key, types.keys() | {"name"})
+        options[key] = _value(f"{label}: option {key}", text, types.get(key, str))
+    name = spec.stored_name  # in any case: a name that cannot be stored is refused before anything is loaded
+    if "name" in types or takes_any:
+        options["name"] = name
+    try:
+        signature.bind(**options)
+    except TypeError as error:
+        raise InputError(f"{label}: {error}") from None
+    return partial(factory, **options)
 
 
-class _Renamed:
-    """An encoder under another name (for one whose factory takes no `name`)."""
+def _label(spec: Spec) -> str:
+    return f"encoder {spec.head + (f':{spec.location}' if spec.location is not None else '')!r}"
 
-    def __init__(self, encoder: Encoder, name: str):
+
+class _Named:
+    """An encoder under the name of its spec string (for one whose factory takes no `name`)."""
+
+    def __init__(self, encoder: Any, name: str):
         self._encoder, self.name = encoder, name
 
-    def __getattr__(self, attribute: str) -> Any:
-        return getattr(self._encoder, attribute)
+    @property
+    def fingerprint(self) -> str:
+        return str(self._encoder.fingerprint)
+
+    @property
+    def dim(self) -> int:
+        return int(self._encoder.dim)
+
+    @property
+    def uses_lang(self) -> bool:
+        return bool(self._encoder.uses_lang)
+
+    def encode(self, sentences: Any, *, lang: str | None = None) -> np.ndarray:
+        vectors: np.ndarray = self._encoder.encode(sentences, lang=lang)
+        return vectors
 
 
-def _option_types(factory: Callable[..., Encoder]) -> dict[str, Any] | None:
-    """The keyword options of a factory and their annotated types; None if it takes any (`**options`)."""
-    parameters = inspect.signature(factory).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return None
-    hints = get_type_hints(factory.__init__ if isinstance(factory, type) else factory)
-    return {p.name: hints.get(p.name, str) for p in parameters if p.kind is p.KEYWORD_ONLY}
+def _signature(factory: Callable[..., Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(factory)
+    except (TypeError, ValueError):  # some functions written in C do not tell theirs
+        return inspect.Signature([inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD)])
 
 
-def _convert(head: str, factory: Callable[..., Encoder], given: Mapping[str, str]) -> dict[str, Any]:
-    accepted = _option_types(factory)
-    if accepted is None:
-        return dict(given)
-    options = {}
-    for key, text in given.items():
-        if key not in accepted:
-            raise unknown_name(f"option of encoder {head!r}", key, accepted.keys() | {"name"})
-        options[key] = _value(f"encoder {head!r}: option {key}", text, accepted[key])
-    return options
+def _option_types(factory: Callable[..., Any], signature: inspect.Signature) -> tuple[dict[str, Any], bool]:
+    """The options of a factory with their types, and whether it takes others too (`**options`)."""
+    names = _globals(factory)
+    parameters = signature.parameters.values()
+    types = {p.name: _type(p, names) for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    return types, any(p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+def _globals(factory: Any) -> dict[str, Any]:
+    """The names that a factory's annotations may use."""
+    while isinstance(factory, partial) or hasattr(factory, "__wrapped__"):
+        factory = factory.func if isinstance(factory, partial) else factory.__wrapped__
+    function = getattr(factory, "__init__", None) if isinstance(factory, type) else factory
+    return getattr(function, "__globals__", {})
+
+
+def _type(parameter: inspect.Parameter, names: dict[str, Any]) -> Any:
+    annotation = parameter.annotation
+    if isinstance(annotation, str):  # `from __future__ import annotations`
+        try:
+            return eval(annotation, names)
+        except Exception:  # a name that is imported for type checkers only, say
+            annotation = parameter.empty
+    if annotation is parameter.empty:
+        return type(parameter.default) if isinstance(parameter.default, bool | int | float) else str
+    return annotation
 
 
 def _value(what: str, text: str, annotation: Any) -> Any:
-    """`text` as the annotated type."""
+    """`text` as the annotated type; of several, the first that takes it."""
     if get_origin(annotation) in (Union, UnionType):
-        (annotation, *_) = [kind for kind in get_args(annotation) if kind is not NoneType]
+        *firsts, annotation = (kind for kind in get_args(annotation) if kind is not NoneType)
+        for kind in firsts:
+            try:
+                return _value(what, text, kind)
+            except InputError:
+                continue
     if get_origin(annotation) is Literal:
-        if text not in get_args(annotation):
-            raise unknown_name(what, text, get_args(annotation))
-        return text
+        values = {str(value): value for value in get_args(annotation)}
+        if text not in values:
+            raise unknown_name(f"value of {what}", text, values)
+        return values[text]
     if annotation is bool:
         if text.lower() not in ("true", "false", "1", "0"):
             raise InputError(f"{what} is true or false, not {text!r}")
@@ -178,5 +297,6 @@ def _value(what: str, text: str, annotation: Any) -> Any:
         try:
             return annotation(text)
         except ValueError:
-            raise InputError(f"{what} is a number, not {text!r}") from None
+            kind = "a whole number" if annotation is int else "a number"
+            raise InputError(f"{what} is {kind}, not {text!r}") from None
     return text

@@ -26,6 +26,9 @@ from harness.tasks.task import mean_of, split_tag
 class Progress(Protocol):
     """Who wants to know how far a run is."""
 
+    def note(self, message: str) -> None:
+        """Something worth saying that is neither a result nor a failure."""
+
     def start(self, encoder: str, n_subsets: int) -> None:
         """An encoder is loaded and has so many subsets to do."""
 
@@ -76,7 +79,8 @@ def make_plan(tasks: Sequence[Task], data: DataDir, subsets: Sequence[str] = ())
             elif names and (names != (name,) or split_tag(name)[0] in task.published):
                 missing = absent
         if not is_there:
-            raise _absent(name, missing, found)
+            published = {name for task in tasks for name in task.published}
+            raise _absent(name, missing, found, published)
     ordered = {task.name: [s for key, s in found[task.name].items() if key in chosen[task.name]] for task in tasks}
     return [Planned(task, ordered[task.name]) for task in tasks if ordered[task.name]]
 
@@ -88,10 +92,12 @@ def _resolve(task: Task, name: str) -> tuple[str, ...]:
         return ()
 
 
-def _absent(name: str, missing: list[str] | None, found: dict[str, dict[str, Source]]) -> InputError:
+def _absent(
+    name: str, missing: list[str] | None, found: dict[str, dict[str, Source]], published: set[str]
+) -> InputError:
     present = {subset for sources in found.values() for subset in sources}
     if missing is None:
-        return unknown_name("subset", name, present)
+        return unknown_name("subset", name, present | published)
     bases = {split_tag(part)[0] for part in missing}
     stand_ins = sorted(subset for subset in present if split_tag(subset)[0] in bases)
     listed = ", ".join(missing[:8]) + (", ..." if len(missing) > 8 else "")
@@ -211,9 +217,10 @@ def _measure(
         return encoded.vectors
 
     rows = task.rows(items, encode)
+    metrics = task.aggregate(rows)
     result = replace(
         blank,
-        metrics={name: round(value, 6) for name, value in task.aggregate(rows).items()},
+        metrics={name: round(metrics[name], 6) for name in task.metrics if name in metrics},
         n=task.count(items),
         zero_vectors=len(zero),
         versions=provenance.versions(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from pathlib import PurePath
+from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from urllib.parse import quote, unquote
 
 from harness.errors import InputError
@@ -23,11 +23,14 @@ class Spec:
     @property
     def stored_name(self) -> str:
         """The name under which results are stored: `name=`, else the alias, else the location's last component."""
-        name = self.options.get("name") or self.head
-        if "name" not in self.options and self.location:
+        if "name" in self.options:
+            name = self.options["name"]
+        elif self.location is None:
+            name = self.head
+        elif self.head == "python":
+            name = re.split(r"[.:]", self.location)[-1]
+        else:
             name = PurePath(self.location).name
-            if self.head == "python":
-                name = re.split(r"[.:]", name)[-1]
         if not _NAME.fullmatch(name):
             raise InputError(
                 f"encoder name {name!r} cannot name a folder; add name=... with letters, digits and . _ + @ - only"
@@ -35,14 +38,25 @@ class Spec:
         return name
 
     def __str__(self) -> str:
-        """The spec string, without machine paths: a location that is a path is shortened to its last component."""
+        """The spec string, without machine paths: of a location or value that is a path, only its last component."""
         text = self.head
         if self.location is not None:
-            is_path = PurePath(self.location).is_absolute() or self.location.startswith((".", "~"))
-            text += ":" + (PurePath(self.location).name if is_path else self.location)
+            text += ":" + _without_folders(self.location)
         if self.options:
-            text += "?" + "&".join(f"{key}={quote(value, safe=' :/,')}" for key, value in self.options.items())
+            values = {
+                key: quote(_without_folders(value), " :/,", errors="replace") for key, value in self.options.items()
+            }
+            text += "?" + "&".join(f"{key}={value}" for key, value in values.items())
         return text
+
+
+def _without_folders(text: str) -> str:
+    is_path = text.startswith(("./", "../", "~", "file:")) or _is_absolute(text)
+    return (PureWindowsPath(text).name or ".") if is_path else text
+
+
+def _is_absolute(text: str) -> bool:
+    return PurePosixPath(text).is_absolute() or PureWindowsPath(text).is_absolute()
 
 
 def parse_spec(text: str) -> Spec:

@@ -9,7 +9,12 @@ the same tables always give the same bytes.  Standard library only.
 
 import csv
 import random
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeVar
+
+Row = dict[str, str]
+T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLES = ROOT / "tools" / "sample"
@@ -37,8 +42,15 @@ STS_EXTENDED = [
 
 # Tatoeba's three-letter codes and the columns of sentences.tsv.
 TATOEBA = {
-    "ara": "ar", "deu": "de", "spa": "es", "fra": "fr", "ita": "it",
-    "nld": "nl", "rus": "ru", "tur": "tr", "cmn": "zh",
+    "ara": "ar",
+    "deu": "de",
+    "spa": "es",
+    "fra": "fr",
+    "ita": "it",
+    "nld": "nl",
+    "rus": "ru",
+    "tur": "tr",
+    "cmn": "zh",
 }
 
 BUCC = ["de", "fr", "ru", "zh"]
@@ -59,38 +71,36 @@ tried and tested without a download.
 """
 
 
-def read_table(name):
+def read_table(name: str) -> list[Row]:
     """The rows of a tab-separated table with a header, as dictionaries."""
-    with open(TABLES / name, encoding="utf-8", newline="") as file:
+    with (TABLES / name).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
-def write_lines(path, lines):
+def write_lines(name: str, lines: Iterable[str]) -> None:
     """Write lines as UTF-8 with LF line ends and a final newline."""
-    path = OUT / path
+    path = OUT / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w", encoding="utf-8", newline="\n") as file:
+    with path.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(f"{line}\n" for line in lines)
 
 
-def make_sts(pairs):
+def make_sts(pairs: list[Row]) -> None:
     for track, first, second in STS_TRACKS:
-        write_lines(f"sts17/STS.input.{track}.txt",
-                    [f"{p[first]}\t{p[second]}" for p in pairs])
+        write_lines(f"sts17/STS.input.{track}.txt", [f"{p[first]}\t{p[second]}" for p in pairs])
         write_lines(f"sts17/STS.gs.{track}.txt", [p["score"] for p in pairs])
     for name, first, second in STS_EXTENDED:
-        write_lines(f"sts17-extended/STS.{name}.txt",
-                    [f"{p[first]}\t{p[second]}\t{p['score']}" for p in pairs])
+        write_lines(f"sts17-extended/STS.{name}.txt", [f"{p[first]}\t{p[second]}\t{p['score']}" for p in pairs])
 
 
-def make_tatoeba(sentences):
+def make_tatoeba(sentences: list[Row]) -> None:
     for code, lang in TATOEBA.items():
         stem = f"tatoeba/v1/tatoeba.{code}-eng"
         write_lines(f"{stem}.{code}", [s[lang] for s in sentences])
         write_lines(f"{stem}.eng", [s["en"] for s in sentences])
 
 
-def numbered(lang, sentences, rng):
+def numbered(lang: str, sentences: list[str], rng: random.Random) -> dict[str, str]:
     """Shuffle one side of a corpus and number it: {sentence: id}, in order."""
     sentences = list(sentences)
     rng.shuffle(sentences)
@@ -100,7 +110,7 @@ def numbered(lang, sentences, rng):
     return ids
 
 
-def halves(items, rng):
+def halves(items: list[T], rng: random.Random) -> dict[str, list[T]]:
     """Split shuffled items into a training half and a test half."""
     items = list(items)
     rng.shuffle(items)
@@ -108,7 +118,7 @@ def halves(items, rng):
     return {"training": items[:middle], "test": items[middle:]}
 
 
-def make_bucc(sentences, distractors, rng):
+def make_bucc(sentences: list[Row], distractors: dict[str, list[str]], rng: random.Random) -> None:
     """Hide parallel sentences among distractors; other ones in each split."""
     for lang in BUCC:
         parallel = halves(sentences, rng)
@@ -120,13 +130,12 @@ def make_bucc(sentences, distractors, rng):
             stem = f"bucc2018/{lang}-en/{lang}-en.{split}"
             write_lines(f"{stem}.{lang}", [f"{i}\t{s}" for s, i in xx.items()])
             write_lines(f"{stem}.en", [f"{i}\t{s}" for s, i in en.items()])
-            write_lines(f"{stem}.gold",
-                        sorted(f"{xx[p[lang]]}\t{en[p['en']]}" for p in pairs))
+            write_lines(f"{stem}.gold", sorted(f"{xx[p[lang]]}\t{en[p['en']]}" for p in pairs))
 
 
-def main():
+def main() -> None:
     sentences = read_table("sentences.tsv")
-    distractors = {}
+    distractors: dict[str, list[str]] = {}
     for row in read_table("distractors.tsv"):
         distractors.setdefault(row["lang"], []).append(row["sentence"])
 

@@ -1,0 +1,46 @@
+# `make demo` and `make test` set up all that they need in .venv; nothing else has to be installed first.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+DEMO_RESULTS ?= demo-results
+# An own cache for the demo's vectors would only cost time: they are found by content.
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+TEST_ARGS ?=
+
+.PHONY: demo test lint test-light benchmark clean
+
+# The board of the bundled sample: light core and mUSE, no torch.
+demo: $(VENV)/.demo
+	$(BIN)/leaderboard run --suite sample --encoder muse --encoder chargrams --results $(DEMO_RESULTS)
+	$(BIN)/leaderboard report --results $(DEMO_RESULTS)
+
+# All tests, with every package that they need (torch among them).
+test: $(VENV)/.test
+	$(BIN)/python -m pytest $(TEST_ARGS)
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# The light core's tests on another Python: make test-light PYTHON=python3.13 VENV=.venvs/3.13
+test-light: $(VENV)/.light
+	$(BIN)/python -m pytest $(TEST_ARGS)
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install -c constraints.txt -e ".[demo]"
+	touch $@
+
+$(VENV)/.light: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install -c constraints.txt -e ".[test]"
+	touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install -c constraints.txt -e ".[dev]"
+	touch $@ $(VENV)/.demo $(VENV)/.light
+
+clean:
+	rm -rf $(VENV) .venvs $(DEMO_RESULTS) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,73 @@
+"""The `leaderboard` command. Each command is an entry point of the group `harness.commands`, ours like anyone's.
+
+Exit codes: 0 good; 1 a check failed; 2 bad input or usage, one line on stderr; 3 finished, but something that was
+planned failed. Logs and progress go to stderr, data to stdout. Nothing heavy is imported before a command runs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from typing import NoReturn
+
+import typer
+
+from harness.errors import HarnessError
+
+GROUP = "harness.commands"
+
+
+def make_app() -> typer.Typer:
+    """The command with all subcommands that installed packages offer: functions, or Typer apps for groups."""
+    app = typer.Typer(
+        name="leaderboard",
+        help="Which multilingual sentence embedding is best for my languages and my task?",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        try:
+            command = entry.load()
+        except Exception as error:  # a third party's package may fail in any way, and ours goes on
+            print(f"warning: command {entry.name!r} ({entry.value}) cannot be imported: {error}", file=sys.stderr)
+            continue
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=entry.name)
+        else:
+            app.command(entry.name)(command)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit."""
+    sys.exit(_run(list(sys.argv[1:] if arguments is None else arguments)))
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        code = make_app()(args=arguments, standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except HarnessError as error:
+        return _fail(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        print("stopped; what was finished is stored, run the same command again to go on", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output (`| head`) has gone, which is no failure
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        # Usage errors: their class has moved between releases of Typer, their method has not.
+        message = getattr(error, "format_message", None)
+        if message is None:
+            raise
+        return _fail(message() or "a command is missing; see leaderboard --help")
+
+
+def _fail(message: str) -> int:
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    return 2

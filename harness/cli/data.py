@@ -1,0 +1,146 @@
+"""`leaderboard data`: which data sets are there, fetching them, and checking their files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.options import DataDirOption
+from harness.data.catalogue import catalogue, find_set
+from harness.data.sources import DataDir, open_data_dir
+from harness.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+app = typer.Typer(help="Show, fetch and verify the data sets.", no_args_is_help=True)
+
+
+class Format(str, Enum):
+    """How to print."""
+
+    table = "table"
+    json = "json"
+
+
+SetsArgument = Annotated[list[str] | None, typer.Argument(metavar="[SET]...", help="Data sets; all if none is named.")]
+
+
+def _root(data_dir: Path | None) -> Path:
+    if data_dir is None:
+        raise InputError("no data directory: give --data-dir or set HARNESS_DATA")
+    return data_dir
+
+
+@app.command()
+def status(
+    data_dir: DataDirOption = None,
+    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
+) -> None:
+    """Show every data set the harness knows, and how much of it is in the data directory."""
+    from harness.data.inventory import set_status
+
+    data = open_data_dir(_root(data_dir))
+    rows = [set_status(dataset, data) for dataset in catalogue().values()]
+    if format is Format.json:
+        typer.echo(json.dumps([asdict(row) for row in rows], indent=2, sort_keys=True, ensure_ascii=False))
+        return
+    table = [("set", "state", "files", "bytes", "found in", "licence")]
+    for row in rows:
+        files = f"{row.files}/{row.expected}"
+        where = "-" if row.state == "absent" else f"{row.folder}/"
+        table.append((row.name, row.state, files, f"{row.bytes:,}", where, row.licence))
+    widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
+    for line in table:
+        cells = (
+            cell.rjust(width) if column in (2, 3) else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
+        typer.echo("  ".join(cells).rstrip())
+
+
+def _show(bars: Progress, bar: TaskID, name: str, done: int, total: int | None) -> None:
+    bars.update(bar, description=name, completed=done, total=total)
+
+
+@app.command()
+def fetch(
+    sets: SetsArgument = None,
+    data_dir: DataDirOption = None,
+    mirror: Annotated[
+        str | None,
+        typer.Option(
+            envvar="HARNESS_MIRROR",
+            metavar="URL",
+            help="Address that takes the place of scheme and host of every download (http://mirror.example.org).",
+        ),
+    ] = None,
+) -> None:
+    """Download data sets into the data directory (made if it is not there); files that are there are kept."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+    from harness.data.fetch import Network, fetch_set
+
+    root = _root(data_dir)
+    chosen = [find_set(name) for name in sets or catalogue()]
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"data directory {root} cannot be made ({error.strerror}); choose another") from None
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    failures: list[InputError] = []
+    for dataset in chosen:
+        if not sets and not dataset.downloads:
+            console.print(f"{dataset.name}: not downloadable: {dataset.obtain}", markup=False)
+            continue
+        console.print(f"{dataset.name}: {dataset.title}; licence: {dataset.licence}; {dataset.home}", markup=False)
+        if dataset.note:
+            console.print(f"{dataset.name}: {dataset.note}", markup=False)
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn())
+        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+            bar = bars.add_task(dataset.name, total=None)
+
+            try:
+                result = fetch_set(dataset, DataDir(root), Network(mirror=mirror), partial(_show, bars, bar))
+            except InputError as error:
+                failures.append(error)
+                continue
+        console.print(f"{dataset.name}: {len(result.new)} files fetched, {len(result.kept)} were there", markup=False)
+        if result.pinned:
+            console.print(
+                f"{dataset.name}: no checksum is published for {len(result.pinned)} files; those of this download are "
+                "kept in checksums.sha256 of the data directory, and later ones are held against them",
+                markup=False,
+            )
+    if len(failures) > 1:
+        for failure in failures:
+            console.print(str(failure), markup=False)
+        raise InputError(f"{len(failures)} of {len(chosen)} data sets were not fetched; the lines above say why")
+    if failures:
+        raise failures[0]
+
+
+@app.command()
+def verify(sets: SetsArgument = None, data_dir: DataDirOption = None) -> None:
+    """Compare the files with their known checksums; exit with 1 if one differs."""
+    from harness.data.inventory import verify_set
+
+    data = open_data_dir(_root(data_dir))
+    differing = 0
+    for dataset in [find_set(name) for name in sets or catalogue()]:
+        rows = verify_set(dataset, data)
+        if not rows:
+            typer.echo(f"{dataset.name}: not in the data directory", err=True)
+        for row in rows:
+            typer.echo(f"{row.state:<8} {row.sha256 or '-':<64} {row.path}")
+            differing += row.state == "differs"
+    if differing:
+        typer.echo(f"{differing} files differ from the published ones; move them away and fetch again", err=True)
+        raise typer.Exit(1)

@@ -1,0 +1,170 @@
+"""`leaderboard encoders`: every encoder that an installed package offers, and what it needs to run here."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.errors import HarnessError, InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from harness.registry import EncoderInfo
+
+
+class Format(str, Enum):
+    """How to print."""
+
+    table = "table"
+    json = "json"
+    md = "md"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One alias or kind as it is printed; `encoder` is how to write it in a spec string, `state` is for this machine.
+
+    The other attributes are those of `harness.registry.EncoderInfo`; of one that is broken, nothing else is known.
+    """
+
+    encoder: str
+    state: str
+    is_kind: bool = False
+    dim: int | None = None
+    licence: str | None = None
+    backend: str | None = None
+    description: str | None = None
+
+
+def encoders(
+    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
+    fetch: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ALIAS", show_default=False, help="Download what this encoder needs first. Repeatable."),
+    ] = None,
+) -> None:
+    """Show every encoder: dimension, licence of the weights, backend, and whether it is ready on this machine."""
+    all_fetched = _fetch(fetch or [])
+    rows = _rows()
+    if format is Format.json:
+        typer.echo(json.dumps([asdict(row) for row in rows], indent=2, sort_keys=True, ensure_ascii=False))
+    elif format is Format.md:
+        typer.echo(_markdown(rows))
+    else:
+        typer.echo(_table(rows, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+    if not all_fetched:
+        raise typer.Exit(3)
+
+
+def _fetch(aliases: Sequence[str]) -> bool:
+    """Fetch what the aliases need; whether all of it is here now. Nothing is fetched if one of them is no alias."""
+    from harness.registry import encoder_info, one_line
+
+    chosen = {alias: encoder_info(alias) for alias in aliases}
+    for alias, info in chosen.items():
+        if info.is_kind:
+            raise InputError(f"{alias!r} is a kind of encoder ({alias}:{info.location_form}); only an alias is fetched")
+        if not info.is_installed and info.extra:
+            raise MissingExtraError(f"encoder {alias!r}", info.extra)
+    failed = 0
+    for alias, info in chosen.items():
+        if info.fetch is None:
+            typer.echo(f"{alias}: nothing needs fetching", err=True)
+            continue
+        typer.echo(f"{alias}: fetching", err=True)
+        try:
+            info.fetch()
+        except Exception as error:  # a network, a third party's code; the other aliases go on
+            typer.echo(f"{alias}: not fetched: {one_line(error)}", err=True)
+            failed += 1
+        else:
+            typer.echo(f"{alias}: fetched", err=True)
+    return not failed
+
+
+def _rows() -> list[Row]:
+    """Aliases first, then kinds; each sorted by name."""
+    from harness.registry import encoder_info, encoder_names, one_line
+
+    rows = []
+    for name in encoder_names():
+        try:
+            rows.append(_row(name, encoder_info(name)))
+        except HarnessError as error:
+            reason = one_line(error.__cause__ or error)
+            rows.append(Row(name, f"broken: {' '.join(reason.split())}"))
+    return sorted(rows, key=lambda row: row.is_kind)
+
+
+def _row(name: str, info: EncoderInfo) -> Row:
+    return Row(
+        encoder=f"{name}:{info.location_form}" if info.is_kind else name,
+        state=_state(info),
+        is_kind=info.is_kind,
+        dim=info.dim,
+        licence=info.licence,
+        backend=info.backend,
+        description=info.description,
+    )
+
+
+def _state(info: EncoderInfo) -> str:
+    if not info.is_installed and info.extra:
+        return f'needs pip install "multilingual-embedding-harness[{info.extra}]"'
+    if not info.is_installed:
+        return f"needs the Python module(s) {', '.join(info.modules)}"
+    if not info.is_kind and info.download_mb > 0:
+        return f"needs a download of {max(1, round(info.download_mb)):,} MB"
+    return "ready"
+
+
+def _table(rows: Sequence[Row], width: int | None) -> str:
+    """Two lines an alias (facts; description), then the kinds. Lines are broken at `width`; None breaks none."""
+    blocks = []
+    for heading, part in _parts(rows):
+        cells = [(row.encoder,) if row.is_kind else _facts(row) for row in part]
+        sizes = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [heading]
+        for row, texts in zip(part, cells, strict=True):
+            facts = "  ".join(f"{text:<{size}}" for text, size in zip(texts, sizes, strict=True))
+            lines.append(f"{facts}  {row.state}")
+            if width and len(lines[-1]) > width:
+                lines[-1:] = [facts.rstrip(), *_indented(row.state, width)]
+            lines += _indented(row.description or "", width)
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def _facts(row: Row) -> tuple[str, ...]:
+    return row.encoder, f"{row.dim or '-':>5}", row.licence or "-", row.backend or "-"
+
+
+def _parts(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+    parts = [
+        ("Aliases:", [row for row in rows if not row.is_kind]),
+        ("Kinds, with their location; all take ?option=value&option=value:", [row for row in rows if row.is_kind]),
+    ]
+    return [(heading, part) for heading, part in parts if part]
+
+
+def _indented(text: str, width: int | None) -> list[str]:
+    if width is None:
+        return [f"    {text}"] if text else []
+    return textwrap.wrap(
+        text, width, initial_indent="    ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _markdown(rows: Sequence[Row]) -> str:
+    lines = ["| encoder | dim | licence | backend | state | description |", "|---|---:|---|---|---|---|"]
+    for row in rows:
+        cells = (f"`{row.encoder}`", row.dim, row.licence, row.backend, row.state, row.description)
+        lines.append("| " + " | ".join("-" if cell is None else str(cell).replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines)

@@ -1,0 +1,79 @@
+"""Progress of a run on stderr: lines for what is done, and in a terminal bars for what is being done."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from harness.results import Result
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+
+
+@contextmanager
+def watch() -> Iterator[Watcher]:
+    """A watcher for the time of a `with` block."""
+    if not sys.stderr.isatty():
+        yield Watcher()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        yield Watcher(bars)
+
+
+class Watcher:
+    """A `harness.runner.Progress` that prints a line for each subset that is done."""
+
+    def __init__(self, bars: Bars | None = None):
+        self._bars = bars
+        if bars:
+            self._subsets = bars.add_task("subsets", total=None)
+            self._sentences = bars.add_task("sentences", total=None, visible=False)
+        self._done = self._total = 0
+
+    def note(self, message: str) -> None:
+        """Something worth saying that is neither a result nor a failure."""
+        self._print(message)
+
+    def start(self, encoder: str, n_subsets: int) -> None:
+        """An encoder is loaded and has so many subsets to do."""
+        self._done, self._total = 0, n_subsets
+        self._print(f"{encoder}: {n_subsets} subsets")
+        if self._bars:
+            self._bars.update(self._subsets, description=encoder, completed=0, total=n_subsets)
+
+    def encoding(self, task: str, subset: str, done: int, total: int) -> None:
+        """So many of a subset's new sentences are encoded."""
+        if self._bars:
+            name = f"{task} {subset}"
+            self._bars.update(self._sentences, description=name, completed=done, total=total, visible=done < total)
+        elif total > 20_000:
+            self._print(f"  {task} {subset}: {done:,} of {total:,} sentences encoded")
+
+    def finish(self, result: Result, was_stored: bool) -> None:
+        """A subset is done; or its result was stored by an earlier run."""
+        metric, value = next(iter(result.metrics.items()))
+        how = "stored" if was_stored else f"{result.wall_time_s:.1f} s"
+        self._next(f"{result.task} {result.subset}: {metric} {value:.2f} ({how})")
+
+    def fail(self, encoder: str, task: str, subset: str, error: Exception) -> None:
+        """A subset failed."""
+        self._next(f"{task} {subset}: FAILED for {encoder}: {type(error).__name__}: {' '.join(str(error).split())}")
+
+    def _next(self, line: str) -> None:
+        self._done += 1
+        self._print(f"  [{self._done}/{self._total}] {line}")
+        if self._bars:
+            self._bars.update(self._subsets, completed=self._done)
+
+    def _print(self, line: str) -> None:
+        if self._bars:
+            self._bars.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(line, file=sys.stderr, flush=True)

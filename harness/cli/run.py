@@ -1,0 +1,81 @@
+"""`leaderboard run`: measure encoders on tasks."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.options import CacheDirOption, DataDirOption, EncoderOption, ResultsOption, SubsetOption, TaskOption
+
+
+class Suite(str, Enum):
+    """Which data to measure on."""
+
+    paper = "paper"
+    sample = "sample"
+
+
+class RowsFormat(str, Enum):
+    """How per-item rows are written."""
+
+    jsonl = "jsonl"
+    parquet = "parquet"
+
+
+def run(
+    encoder: EncoderOption = None,
+    task: TaskOption = None,
+    subset: SubsetOption = None,
+    suite: Annotated[
+        Suite | None,
+        typer.Option(
+            show_default=False, help="paper: the data directory; sample: the bundled sample. Default: what is there."
+        ),
+    ] = None,
+    data_dir: DataDirOption = None,
+    results: ResultsOption = Path("results"),
+    cache_dir: CacheDirOption = None,
+    device: Annotated[
+        str | None, typer.Option(show_default=False, help="Device of encoders that have one: cpu, cuda, cuda:1, mps.")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, show_default=False, help="Sentences a batch, for encoders that have it.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what is stored.")] = False,
+    save_rows: Annotated[bool, typer.Option("--save-rows", help="Keep the per-item rows (RESULTS/rows/).")] = False,
+    rows_format: Annotated[RowsFormat, typer.Option(help="Format of the per-item rows.")] = RowsFormat.jsonl,
+) -> None:
+    """Measure encoders on tasks and store each result as soon as it is there.
+
+    Without options: every encoder that is ready, on every set that is found in the data directory, or on the bundled
+    sample where none is given. What is stored already is not measured again.
+    """
+    from harness.cli.progress import watch
+    from harness.evaluation import run_suite
+
+    with watch() as progress:
+        outcome = run_suite(
+            encoder,
+            task,
+            subset or (),
+            suite=suite.value if suite else None,
+            data_dir=data_dir,
+            results=results,
+            cache_dir=cache_dir,
+            fresh=fresh,
+            save_rows=rows_format.value if save_rows else None,
+            progress=progress,
+            device=device,
+            batch_size=batch_size,
+        )
+    if outcome.results:
+        from harness.report.render import render
+        from harness.report.tables import boards
+
+        for table in boards(outcome.results):
+            typer.echo(render(table, "table"))
+    if outcome.failures:
+        raise typer.Exit(3)

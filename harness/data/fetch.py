@@ -1,0 +1,180 @@
+"""Fetching data sets: each file is downloaded, checked and only then put in its place."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from harness.data.catalogue import DataSet, Download
+from harness.data.inventory import PINS_NAME, expected_checksums, read_pins
+from harness.data.sources import DataDir, content_sha256
+from harness.data.transfer import Progress, TransferError, download, mirrored, unpack
+from harness.errors import InputError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Network:
+    """How to download.
+
+    Attributes:
+        mirror: takes the place of scheme and host of every address, as in `http://mirror.example.org`; the mirror
+            holds the files under the paths of the originals.
+        attempts: for each address.
+        timeout: seconds, for each single network operation.
+        wait: seconds after the first failed attempt, doubled after each further one.
+    """
+
+    mirror: str | None = None
+    attempts: int = 3
+    timeout: float = 30.0
+    wait: float = 1.0
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What fetching a data set did, as file names relative to the data directory.
+
+    Attributes:
+        new: files downloaded.
+        kept: files that were there.
+        pinned: those of `new` without a known checksum; theirs now stand in the data directory's `checksums.sha256`.
+    """
+
+    new: tuple[str, ...]
+    kept: tuple[str, ...]
+    pinned: tuple[str, ...]
+
+
+def fetch_set(
+    dataset: DataSet,
+    data: DataDir,
+    network: Network = Network(),
+    progress: Progress | None = None,
+) -> Fetched:
+    """Download what is missing of a data set into `data`.
+
+    Files go to a `.part` file first, from which a later call goes on; archives are unpacked into a temporary folder.
+    A file takes its place only when its checksum (the known one, else the one pinned at the first download) is
+    right. A file that is there is never replaced.
+
+    Raises:
+        InputError: the set cannot be downloaded (it says how to get it), no address gave it (it says what to download
+            from where and where to put it), or a file that is there differs from its checksum.
+    """
+    if not dataset.downloads:
+        raise InputError(f"{dataset.name} cannot be downloaded: {dataset.obtain}; its place is {dataset.folder}/")
+    try:
+        return _fetch(dataset, data, network, progress)
+    except OSError as error:
+        raise InputError(f"{error.filename or data.root}: {error.strerror}; choose another data directory") from None
+
+
+def _fetch(dataset: DataSet, data: DataDir, network: Network, progress: Progress | None) -> Fetched:
+    expected = expected_checksums(dataset, read_pins(data))
+    kept = [path for path in dataset.files if data.find(path) is not None]
+    for name in kept:
+        path = data.find(name)
+        if path is not None and name in expected and content_sha256(path) != expected[name]:
+            raise InputError(f"{path}: not the published file (sha256 differs); move it away and fetch again")
+    wanted = {item: [path for path in dataset.files if item.yields(path)] for item in dataset.downloads}
+    todo = [item for item, paths in wanted.items() if any(path not in kept for path in paths)]
+    new: list[str] = []
+    pinned: list[str] = []
+    for position, item in enumerate(todo):
+        try:
+            digests = _get(item, [path for path in wanted[item] if path not in kept], expected, data, network, progress)
+        except TransferError as error:
+            raise InputError(_how_to_get(dataset, item, len(todo) - position - 1, str(error))) from None
+        fresh = {path: digest for path, digest in digests.items() if path not in expected}
+        _pin(fresh, data)
+        new += digests
+        pinned += fresh
+    return Fetched(tuple(new), tuple(kept), tuple(pinned))
+
+
+def _get(
+    item: Download,
+    missing: list[str],
+    expected: Mapping[str, str],
+    data: DataDir,
+    network: Network,
+    progress: Progress | None,
+) -> dict[str, str]:
+    """Get `item` from the first address that gives it; returns the sha256 of each file put in place."""
+    folder = data.root / (item.target if item.members else item.target.rpartition("/")[0])
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def place(part: Path) -> dict[str, str]:
+        if not item.members:
+            return _move_in({item.target: part}, expected, data)
+        # In the data directory, so that moving the files is one step on one file system.
+        with tempfile.TemporaryDirectory(prefix=".unpack-", dir=data.root) as temporary:
+            names = unpack(part, Path(temporary), item.members)
+            unpacked = {f"{item.target}/{name}": Path(temporary) / name for name in names}
+            lacking = [path for path in missing if path not in unpacked]
+            if lacking:
+                raise TransferError(f"the archive lacks {lacking[0].rpartition('/')[2]}")
+            absent = {path: file for path, file in unpacked.items() if data.find(path) is None}
+            digests = _move_in(absent, expected, data)
+        part.unlink()
+        return digests
+
+    reasons: list[str] = []
+    for original in item.urls:
+        url = mirrored(original, network.mirror)
+        name = url.rpartition("/")[2] if item.members else item.target.rpartition("/")[2]
+        part = (data.root if item.members else folder) / f"{name}.part"
+        try:
+            return _download_checked(url, part, place, network, progress)
+        except TransferError as error:
+            if str(error) not in reasons:
+                reasons.append(str(error))
+    raise TransferError("; ".join(reasons))
+
+
+def _download_checked(
+    url: str, part: Path, place: Callable[[Path], T], network: Network, progress: Progress | None
+) -> T:
+    # A piece left by an earlier call may be of another version of the file: if so, once more from the start.
+    for resumed in (True, False) if part.exists() else (False,):
+        download(url, part, attempts=network.attempts, timeout=network.timeout, wait=network.wait, progress=progress)
+        try:
+            return place(part)
+        except TransferError:
+            part.unlink(missing_ok=True)
+            if not resumed:
+                raise
+    raise AssertionError("the last round returns or raises")
+
+
+def _move_in(files: Mapping[str, Path], expected: Mapping[str, str], data: DataDir) -> dict[str, str]:
+    digests = {}
+    for name, file in files.items():
+        # Not content_sha256: the name ends in .part, and what is downloaded is never compressed by us.
+        digests[name] = content_sha256(file)
+        if digests[name] != expected.get(name, digests[name]):
+            raise TransferError(f"sha256 of {name} is {digests[name]}, expected {expected[name]}")
+    for name, file in files.items():
+        file.replace(data.root / name)
+    return digests
+
+
+def _pin(digests: Mapping[str, str], data: DataDir) -> None:
+    if digests:
+        with (data.root / PINS_NAME).open("a", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
+
+
+def _how_to_get(dataset: DataSet, item: Download, others: int, reason: str) -> str:
+    folder = item.target if item.members else item.target.rpartition("/")[0]
+    what = f"unpack {' '.join(item.members)} from it" if item.members else "put it"
+    more = f" (and the other {others} that are missing; see {dataset.home})" if others else ""
+    return (
+        f"{dataset.name} was not fetched ({reason}): download {' or '.join(item.urls)}{more} by other means and {what} "
+        f"into {folder}/ of the data directory, or give --mirror"
+    )

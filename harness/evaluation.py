@@ -1,0 +1,165 @@
+"""The Python API, which reads like the command line: `evaluate(encoder, tasks)`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.cache import VectorCache
+from harness.data import DataDir, bundled_sample, open_data_dir
+from harness.encoder import Encoder
+from harness.errors import HarnessError, InputError
+from harness.registry import check_spec, encoder_info, encoder_names, load_encoder
+from harness.results import Result, ResultStore
+from harness.runner import Progress, Run, Silent, absent_sets, make_plan
+from harness.spec import Spec
+from harness.tasks import Task, get_task, task_names
+
+
+@dataclass
+class Outcome:
+    """What a run gave: results (averages and those of earlier runs included), and (encoder, error) of what failed."""
+
+    results: list[Result] = field(default_factory=list)
+    failures: list[tuple[str, Exception]] = field(default_factory=list)
+
+
+def evaluate(
+    encoder: str | Encoder,
+    tasks: str | Task | Sequence[str | Task] | None = None,
+    *,
+    subsets: Sequence[str] = (),
+    data_dir: str | Path | None = None,
+    results: str | Path | None = None,
+    cache_dir: str | Path | None = None,
+    fresh: bool = False,
+    save_rows: str | None = None,
+    **defaults: Any,
+) -> list[Result]:
+    """Measure one encoder.
+
+    Args:
+        encoder: a spec string, or anything that follows the `Encoder` protocol.
+        tasks: a task, its name, or several; all by default.
+        subsets: subsets, languages or groups; all that are found by default.
+        data_dir: folder with the data sets; `$HARNESS_DATA` by default, else the bundled sample.
+        results: folder in which results are stored, and looked up; by default they are only returned.
+        cache_dir: folder for vectors; `$HARNESS_CACHE` by default, else the user's cache folder.
+        fresh: measure again what is stored.
+        save_rows: "jsonl" or "parquet": keep the per-item rows below `results`.
+        defaults: options such as device or batch_size, for encoders that have them.
+
+    Returns:
+        One result a subset, and the averages that they complete.
+
+    Raises:
+        HarnessError: bad data, an unknown name, a missing package, vectors that are no vectors.
+        RuntimeError: the encoder failed on a subset (its own error is the cause).
+    """
+    data = choose_data(data_dir)
+    plan = make_plan(_tasks(tasks), data, subsets)
+    run = Run(VectorCache(cache_dir), ResultStore(results) if results else None, fresh, save_rows)
+    if isinstance(encoder, str):
+        spec = check_spec(encoder)
+        found = run(load_encoder(spec, **defaults), plan, spec=str(spec))
+    else:
+        found = run(encoder, plan)
+    for name, task, subset, error in run.failures:
+        raise RuntimeError(f"encoder {name!r} failed on {task} {subset}: {error}") from error
+    return found
+
+
+def run_suite(
+    encoders: Sequence[str] | None = None,
+    tasks: Sequence[str] | None = None,
+    subsets: Sequence[str] = (),
+    *,
+    suite: str | None = None,
+    data_dir: Path | None = None,
+    results: Path,
+    cache_dir: Path | None = None,
+    fresh: bool = False,
+    save_rows: str | None = None,
+    progress: Progress | None = None,
+    **defaults: Any,
+) -> Outcome:
+    """Measure several encoders, by default all that are ready here; see `evaluate` for the options.
+
+    suite: "paper" wants a data directory, "sample" takes the bundled sample; by default the sample is taken only
+    where no data directory is given.
+
+    Raises:
+        HarnessError: before anything is measured if an encoder, task or subset does not exist; later for bad data.
+    """
+    progress = progress or Silent()
+    data = choose_data(data_dir, suite)
+    chosen_tasks = _tasks(tasks)
+    plan = make_plan(chosen_tasks, data, subsets)
+    specs = [check_spec(text) for text in encoders] if encoders else _ready(progress)
+    _refuse_equal_names(specs)
+    if data.stand_in:
+        progress.note(f"no data directory: measuring on the bundled {data.stand_in}, whose scores are tagged")
+    elif not subsets:
+        for task, names in absent_sets(chosen_tasks, data).items():
+            listed = " ".join(names[:12]) + (" ..." if len(names) > 12 else "")
+            progress.note(f"not in the data directory: {task} {listed}")
+    if not plan:
+        raise InputError(f"no data set found in {data.root}; see `leaderboard data status`")
+    run = Run(VectorCache(cache_dir), ResultStore(results), fresh, save_rows, progress)
+    outcome = Outcome()
+    for spec in specs:
+        try:
+            encoder = load_encoder(spec, **defaults)
+        except HarnessError:
+            raise
+        except Exception as error:  # one encoder's library may fail in any way, the others go on
+            outcome.failures.append((spec.stored_name, error))
+            progress.fail(spec.stored_name, "loading", "", error)
+            continue
+        outcome.results += run(encoder, plan, spec=str(spec))
+    outcome.failures += [(name, error) for name, _, _, error in run.failures]
+    return outcome
+
+
+def choose_data(data_dir: str | Path | None = None, suite: str | None = None) -> DataDir:
+    """The data directory that is given, by `$HARNESS_DATA` if need be; else the bundled sample."""
+    if suite == "sample":
+        return bundled_sample()
+    path = data_dir or os.environ.get("HARNESS_DATA")
+    if path:
+        return open_data_dir(path)
+    if suite == "paper":
+        raise InputError("--suite paper needs the data: give --data-dir or set HARNESS_DATA")
+    return bundled_sample()
+
+
+def _tasks(tasks: str | Task | Sequence[str | Task] | None) -> list[Task]:
+    if tasks is None or (not isinstance(tasks, str | Task) and not tasks):
+        tasks = task_names()
+    several = [tasks] if isinstance(tasks, str | Task) else tasks
+    return [task if isinstance(task, Task) else get_task(task) for task in several]
+
+
+def _ready(progress: Progress) -> list[Spec]:
+    """The aliases that run on this machine as it is."""
+    ready = []
+    for name in encoder_names():
+        try:
+            if encoder_info(name).is_ready:
+                ready.append(Spec(name))
+        except HarnessError as error:
+            progress.note(f"warning: {error}")
+    if not ready:
+        raise InputError("no encoder is ready on this machine; see `leaderboard encoders`")
+    return ready
+
+
+def _refuse_equal_names(specs: Sequence[Spec]) -> None:
+    by_name: dict[str, Spec] = {}
+    for spec in specs:
+        other = by_name.setdefault(spec.stored_name, spec)
+        if other is not spec:
+            raise InputError(f"{other} and {spec} would be stored under one name; add name=... to one of them")

@@ -1,0 +1,144 @@
+"""The overview: one row an encoder over all tasks; and where the records come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from harness.report.footnotes import shorten
+from harness.report.layout import SAMPLE, metric_label, split_tag, subset_order, task_order
+from harness.report.tables import (
+    Cell,
+    Column,
+    Key,
+    Row,
+    Table,
+    encoder_labels,
+    encoder_rows,
+    missing_note,
+    rank_encoders,
+    split_sample,
+    tag_notes,
+    values_of,
+)
+from harness.results import Result
+
+# Task, metric, heading, and the subsets (without tags) of which the first that is there is shown; or all of them.
+_SHOWN = (
+    ("sts17", "spearman", "STS", ("avg-same",)),
+    ("sts17", "spearman", "STS", ("avg-cross",)),
+    ("language-bias", "difference", "language bias", ("ten", "official6")),
+    ("bucc", "f1_train", "BUCC f1_train", ()),
+    ("tatoeba", "accuracy_xx_en", "Tatoeba xx->en", ("avg-*",)),
+    ("korsts", "spearman", "KorSTS", ("ko-ko",)),
+)
+
+
+def overview(results: Sequence[Result]) -> list[Table]:
+    """The overview of real data and that of the bundled sample, each if there is anything to show in it."""
+    tables = [_overview(part) for part in split_sample(results)]
+    return [table for table in tables if table is not None]
+
+
+def _overview(results: Sequence[Result]) -> Table | None:
+    encoders, order_note = rank_encoders("sts17", results, "spearman")
+    labels, marks = encoder_labels(results, encoders)
+    columns: list[Column] = []
+    keys: list[Key] = []
+    for task, metric, heading, bases in _SHOWN:
+        present = [r.subset for r in results if r.task == task and metric in r.metrics]
+        for subset in subset_order(task, _fitting(present, bases)):
+            columns.append(Column(heading, subset, is_average=False))
+            keys.append((task, subset, metric))
+    if not keys:
+        return None
+    rows = encoder_rows(values_of(results), encoders, labels, keys)
+    of_sample = split_tag(results[0].subset)[1] == SAMPLE
+    table = Table(
+        f"All tasks{' (bundled sample)' if of_sample else ''}, scores x 100",
+        (Column("encoder", is_number=False), *columns),
+        rows,
+    )
+    notes = [*marks, *missing_note(table), *tag_notes(subset for _, subset, _ in keys)]
+    if order_note and len(encoders) > 1:
+        notes.append(order_note)
+    return Table(table.title, table.columns, table.rows, tuple(notes))
+
+
+def _fitting(subsets: Iterable[str], bases: Sequence[str]) -> list[str]:
+    """The subsets of the first base that any of them has, with all its stand-ins."""
+    listed = list(subsets)
+    for base in bases:
+        fitting = [s for s in listed if split_tag(s)[0] == base or (base == "avg-*" and s.startswith("avg-"))]
+        if fitting:
+            return fitting
+    return [] if bases else listed
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """A table with a row for each encoder and way of measuring it; hardware and versions as `H1`, `V1`, spelt below."""
+
+    table: Table
+    hardware: list[str]
+    versions: list[str]
+
+
+def provenance(results: Sequence[Result]) -> Provenance:
+    """Which weights, at which commit, on which machine, when and how fast: a row for each that differs."""
+    groups: dict[tuple[str, ...], list[Result]] = {}
+    for result in results:
+        key = (result.encoder, result.fingerprint, result.spec, _commit(result), _hardware(result), _versions(result))
+        groups.setdefault(key, []).append(result)
+    hardware = sorted({_hardware(result) for result in results} - {""})
+    versions = sorted({_versions(result) for result in results} - {""})
+    heads = ("encoder", "fingerprint", "spec", "tasks", "commit", "created", "sentences/s", "hardware", "versions")
+    rows = []
+    for key in sorted(groups):
+        encoder, fingerprint, spec, commit, machine, packages = key
+        group = groups[key]
+        speeds = sorted(r.sentences_per_s for r in group if r.sentences_per_s is not None)
+        cells = (
+            Cell(encoder),
+            Cell(shorten(fingerprint)),
+            Cell(spec or None),
+            Cell(", ".join(task_order(r.task for r in group))),
+            Cell(commit or None),
+            Cell(_days(r.created for r in group)),
+            Cell(speeds[len(speeds) // 2] if speeds else None, "count"),
+            Cell(f"H{hardware.index(machine) + 1}" if machine else None),
+            Cell(f"V{versions.index(packages) + 1}" if packages else None),
+        )
+        rows.append(Row(cells))
+    columns = tuple(Column(head, is_number=head == "sentences/s") for head in heads)
+    return Provenance(Table("Provenance", columns, tuple(rows)), hardware, versions)
+
+
+def _commit(result: Result) -> str:
+    if not result.git:
+        return ""
+    return str(result.git.get("commit", ""))[:7] + (" (changed)" if result.git.get("dirty") else "")
+
+
+def _hardware(result: Result) -> str:
+    form = {"processor": "{}", "cores": "{} cores", "memory_gib": "{} GiB", "device": "device {}"}
+    known = [text.format(result.hardware[key]) for key, text in form.items() if key in result.hardware]
+    other = [f"{key} {result.hardware[key]}" for key in sorted(result.hardware.keys() - form.keys())]
+    return ", ".join(known + other)
+
+
+def _versions(result: Result) -> str:
+    names = sorted(result.versions, key=lambda name: (name != "python", name))
+    return ", ".join(f"{name} {result.versions[name]}" for name in names)
+
+
+def _days(created: Iterable[str]) -> str | None:
+    days = sorted({moment[:10] for moment in created} - {""})
+    if not days:
+        return None
+    return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+
+
+def metric_note() -> str:
+    """What the overview's BUCC and Tatoeba columns leave out."""
+    return f"BUCC: f1_train only; Tatoeba: {metric_label('accuracy_xx_en')} only; the pages have the rest"

@@ -1,0 +1,229 @@
+"""One table, many renderers; and the long form as CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any, Literal
+
+from harness.report.tables import Column, Row, Table
+
+Format = Literal["table", "md", "latex"]
+LongFormat = Literal["csv", "json"]
+
+
+def render(table: Table, format: Format = "table", *, width: int | None = None) -> str:
+    """A table as text without a newline at the end.
+
+    `table`: for a terminal of `width` columns (default: the terminal's, 80 where there is none); a wide table is
+    split into blocks, and no cell is ever cut. `md`: GitHub Markdown. `latex`: a `table` for the package booktabs.
+    """
+    if format == "md":
+        return markdown(table)
+    if format == "latex":
+        return latex(table)
+    return terminal(table, width or shutil.get_terminal_size((80, 24)).columns)
+
+
+def render_long(entries: Sequence[Mapping[str, Any]], format: LongFormat) -> str:
+    """The entries of `long_form` as CSV with a header, or as a JSON array of objects; no newline at the end."""
+    if format == "json":
+        return json.dumps(list(entries), indent=2, ensure_ascii=False)
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, list(entries[0]) if entries else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(entries)
+    return stream.getvalue().removesuffix("\n")
+
+
+def terminal(table: Table, width: int) -> str:
+    """Plain text in blocks that fit into `width`, each with the columns that name the rows."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    widths = [_width(table, i) for i in range(len(table.columns))]
+    # A single cell that is wider than the terminal makes the console wider: better wrapped than cut.
+    blocks = _blocks(table, widths, width)
+    needed = max(sum(widths[i] + _GAP for i in block) for block in blocks)
+    stream = io.StringIO()
+    console = Console(
+        file=stream, width=max(width, needed), force_terminal=sys.stdout.isatty(), highlight=False, emoji=False
+    )
+    console.print(table.title, style="bold", markup=False, soft_wrap=True)
+    for block in blocks:
+        grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+        for i in block:
+            column = table.columns[i]
+            grid.add_column(
+                _plain(_heading(column, "\n")),
+                justify="right" if column.is_number else "left",
+                style="bold" if column.is_average else "",
+                no_wrap=True,
+                min_width=widths[i],
+            )
+        for row in table.rows:
+            grid.add_row(*(_plain(row.cells[i].text) for i in block), style="bold" if row.is_average else "")
+        console.print()
+        console.print(grid)
+    console.print()
+    for note in table.notes:
+        console.print(note, markup=False, soft_wrap=True)
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()).rstrip()
+
+
+_GAP = 2
+
+
+def _plain(text: str) -> Any:
+    """Text in which rich finds no markup (`[1]`)."""
+    from rich.text import Text
+
+    return Text(text)
+
+
+def _heading(column: Column, between: str) -> str:
+    return between.join(part for part in (column.head, column.sub) if part)
+
+
+def _width(table: Table, i: int) -> int:
+    from rich.cells import cell_len
+
+    column = table.columns[i]
+    return max(map(cell_len, (column.head, column.sub, *(row.cells[i].text for row in table.rows))))
+
+
+def _blocks(table: Table, widths: Sequence[int], width: int) -> list[list[int]]:
+    """Which columns stand together; those under one heading stay together where a block can hold them."""
+    keys = list(range(table.n_keys))
+    room = width - sum(widths[i] + _GAP for i in keys)
+    groups = [list(g) for _, g in groupby(range(table.n_keys, len(table.columns)), lambda i: table.columns[i].head)]
+    pieces = [p for g in groups for p in ([g] if _span(g, widths) <= room else [[i] for i in g])]
+    blocks: list[list[int]] = []
+    for piece in pieces:
+        if blocks and _span([*blocks[-1], *piece], widths) <= room:
+            blocks[-1] += piece
+        else:
+            blocks.append(list(piece))
+    return [keys + block for block in blocks] or [keys]
+
+
+def _span(columns: Sequence[int], widths: Sequence[int]) -> int:
+    return sum(widths[i] + _GAP for i in columns)
+
+
+def markdown(table: Table, *, level: int = 3) -> str:
+    """GitHub Markdown under a heading of that level: the table, padded to read well as text too, and its notes."""
+    parts = [f"{'#' * level} {_md(table.title)}", markdown_grid(table)]
+    if table.notes:
+        parts.append("\n".join(f"- {_md_note(note)}" for note in table.notes))
+    return "\n\n".join(parts)
+
+
+def markdown_grid(table: Table) -> str:
+    """The table alone; averages are bold."""
+    columns = table.columns
+    heads = [_bold(_md(c.label), c.is_average) for c in columns]
+    lines = [
+        [_bold(_md(cell.text), row.is_average or c.is_average) for cell, c in zip(row.cells, columns, strict=True)]
+        for row in table.rows
+    ]
+    widths = [max(3, *(len(line[i]) for line in [heads, *lines])) for i in range(len(heads))]
+    rule = ["-" * (w - 1) + ":" if c.is_number else "-" * w for c, w in zip(columns, widths, strict=True)]
+    return "\n".join(_md_line(line, columns, widths) for line in [heads, rule, *lines])
+
+
+def _md_line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+    padded = (
+        cell.rjust(width) if column.is_number else cell.ljust(width)
+        for cell, column, width in zip(cells, columns, widths, strict=True)
+    )
+    return f"| {' | '.join(padded)} |"
+
+
+def _md(text: str) -> str:
+    # `[1]` and `_` inside a word need no escape; `|` would end the cell.
+    return re.sub(r"([\\|<*`])", r"\\\1", text)
+
+
+def _md_note(note: str) -> str:
+    """Signatures are code: a reader copies them."""
+    head, separator, signature = note.partition(": task:")
+    return f"{_md(head)}: `task:{signature}`" if separator else _md(note)
+
+
+def _bold(text: str, is_bold: bool) -> str:
+    return f"**{text}**" if is_bold and text else text
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "–": "--",
+    **{character: "\\" + character for character in "&%$#_{}"},
+}
+
+
+def latex(table: Table) -> str:
+    """A `table` environment with booktabs rules; headings in two levels where the table has them."""
+    columns = table.columns
+    lines = [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{_tex(table.title)}}}",
+        rf"\begin{{tabular}}{{{''.join('r' if c.is_number else 'l' for c in columns)}}}",
+        r"\toprule",
+        *_latex_headings(columns),
+        r"\midrule",
+        *(_latex_row(row, columns) for row in table.rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    if table.notes:
+        notes = r" \\ ".join(_tex(note) for note in table.notes)
+        # A signature is one long word: without ragged lines it would run into the margin.
+        lines.append(rf"\par\smallskip\raggedright\footnotesize {notes}")
+    return "\n".join([*lines, r"\end{table}"])
+
+
+def _latex_headings(columns: Sequence[Column]) -> list[str]:
+    if not any(c.sub for c in columns):
+        return [_latex_line([_tex(c.head) if not c.is_average else _tex_bold(c.head) for c in columns])]
+    above, rules, place = [], [], 1
+    for (head, is_grouped), group in groupby(columns, key=lambda c: (c.head, bool(c.sub))):
+        n = len(list(group))
+        above.append(rf"\multicolumn{{{n}}}{{c}}{{{_tex(head)}}}" if is_grouped else "")
+        if is_grouped:
+            rules.append(rf"\cmidrule(lr){{{place}-{place + n - 1}}}")
+        place += n
+    below = [_tex(c.sub or c.head) if not c.is_average else _tex_bold(c.sub or c.head) for c in columns]
+    return [_latex_line(above), " ".join(rules), _latex_line(below)]
+
+
+def _latex_row(row: Row, columns: Sequence[Column]) -> str:
+    cells = zip(row.cells, columns, strict=True)
+    return _latex_line([_tex_bold(x.text) if row.is_average or c.is_average else _tex(x.text) for x, c in cells])
+
+
+def _latex_line(cells: Sequence[str]) -> str:
+    return rf"{' & '.join(cells)} \\"
+
+
+def _tex_bold(text: str) -> str:
+    return rf"\textbf{{{_tex(text)}}}" if text else ""
+
+
+def _tex(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in text)

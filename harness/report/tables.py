@@ -1,0 +1,332 @@
+"""From records to tables: the long form (one entry a metric) and the boards (one table a task)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from harness.errors import unknown_name
+from harness.report.footnotes import footnotes
+from harness.report.layout import (
+    SAMPLE,
+    TAGS,
+    Layout,
+    board_title,
+    is_average,
+    layout_of,
+    metric_label,
+    metric_order,
+    split_tag,
+    subset_order,
+    task_order,
+)
+from harness.results import Result
+
+MISSING = "–"
+FLOOR = "chargrams"
+Kind = Literal["text", "score", "difference", "threshold", "count"]
+Key = tuple[str, str, str]
+"""Task, subset, metric: what one number of an encoder is stored under."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One value and how it is printed; None prints as "–"."""
+
+    value: float | str | None
+    kind: Kind = "text"
+
+    @property
+    def text(self) -> str:
+        """Scores with one decimal, differences signed with two, thresholds with four."""
+        if self.value is None:
+            return MISSING
+        if isinstance(self.value, str):
+            return self.value
+        if self.kind == "count":
+            return f"{self.value:,.0f}"
+        digits = {"score": 1, "difference": 2, "threshold": 4}.get(self.kind, 1)
+        value = round(self.value, digits) + 0.0  # -0.04 is to print as 0.0, not as -0.0
+        return f"{value:{'+' if self.kind == 'difference' else ''}.{digits}f}"
+
+
+@dataclass(frozen=True)
+class Column:
+    """Heading of a column, in two levels where several columns belong together (`de-en` over `f1_train`)."""
+
+    head: str
+    sub: str = ""
+    is_number: bool = True
+    is_average: bool = False
+
+    @property
+    def label(self) -> str:
+        """The heading in one line."""
+        return f"{self.head} {self.sub}".strip()
+
+
+@dataclass(frozen=True)
+class Row:
+    """The cells of a line, one a column."""
+
+    cells: tuple[Cell, ...]
+    is_average: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that any renderer can print.
+
+    Attributes:
+        title: one line.
+        columns: headings; the first `n_keys` of them name the row (an encoder; a language's code, name and n).
+        rows: as many cells each as there are columns.
+        notes: footnotes and legend, a line each.
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    n_keys: int = 1
+
+
+def long_form(results: Iterable[Result], metrics: Collection[str] | None = None) -> list[dict[str, Any]]:
+    """One entry a stored number, in the order of the tables, then by encoder; values in full precision.
+
+    Keys: encoder, task, subset, metric, value, n, signature, source ("measured": never a published figure),
+    fingerprint, dataset, dataset_sha256, created. `metrics` limits which are given.
+    """
+    by_task: dict[str, list[Result]] = {}
+    for result in results:
+        by_task.setdefault(result.task, []).append(result)
+    entries = []
+    for task in task_order(by_task):
+        place = {subset: i for i, subset in enumerate(subset_order(task, (r.subset for r in by_task[task])))}
+        for result in sorted(by_task[task], key=lambda r: (place[r.subset], r.encoder)):
+            for metric in metric_order(task, result.metrics):
+                if metrics is None or metric in metrics:
+                    entries.append(_entry(result, metric))
+    return entries
+
+
+def _entry(result: Result, metric: str) -> dict[str, Any]:
+    return {
+        "encoder": result.encoder,
+        "task": result.task,
+        "subset": result.subset,
+        "metric": metric,
+        "value": result.metrics[metric],
+        "n": result.n,
+        "signature": result.signature,
+        "source": "measured",
+        "fingerprint": result.fingerprint,
+        "dataset": result.dataset.get("name", ""),
+        "dataset_sha256": result.dataset.get("sha256", ""),
+        "created": result.created,
+    }
+
+
+def boards(results: Sequence[Result], *, metrics: Collection[str] | None = None) -> list[Table]:
+    """One table a task, and another for its bundled sample: a row an encoder, columns are subsets.
+
+    Cells are the task's main metrics, or `metrics`. A task with many subsets (Tatoeba) has a row a subset instead.
+    Only subsets that some encoder was measured on have a column.
+    """
+    tables = []
+    for task in task_order(result.task for result in results):
+        of_task = [result for result in results if result.task == task]
+        for part in split_sample(of_task):
+            table = _board(task, part, metrics)
+            if table is not None:
+                tables.append(table)
+    return tables
+
+
+def split_sample(results: Sequence[Result]) -> list[list[Result]]:
+    """Real data and the bundled sample apart, each only if there is some."""
+    parts = [[r for r in results if (split_tag(r.subset)[1] == SAMPLE) is of_sample] for of_sample in (False, True)]
+    return [part for part in parts if part]
+
+
+def _board(task: str, results: Sequence[Result], metrics: Collection[str] | None) -> Table | None:
+    layout = layout_of(task)
+    present = metric_order(task, (metric for result in results for metric in result.metrics))
+    wanted = layout.main if metrics is None else metrics
+    shown = [metric for metric in present if metric in wanted or not wanted]
+    if not shown:
+        return None
+    values = values_of(results)
+    subsets = subset_order(task, (result.subset for result in results))
+    encoders, order_note = rank_encoders(task, results, shown[0])
+    labels, marks = encoder_labels(results, encoders)
+    title = board_title(task, shown, split_tag(subsets[0])[1] == SAMPLE)
+    if layout.turn_above is not None and len(subsets) > layout.turn_above:
+        table = _turned(task, layout, results, encoders, labels, subsets, shown)
+    else:
+        keys = [(task, s, m) for s in subsets for m in shown if any((e, (task, s, m)) in values for e in encoders)]
+        columns = [
+            Column(subset, metric_label(metric) if len(shown) > 1 else "", is_average=is_average(subset))
+            for _, subset, metric in keys
+        ]
+        table = Table("", (Column("encoder", is_number=False), *columns), encoder_rows(values, encoders, labels, keys))
+    legend = [*marks, *_legend(table, results), *([order_note] if order_note and len(encoders) > 1 else [])]
+    signatures = sorted({result.signature for result in results})
+    return replace(table, title=title, notes=(*legend, *(f"signature: {text}" for text in signatures)))
+
+
+def _turned(
+    task: str,
+    layout: Layout,
+    results: Sequence[Result],
+    encoders: Sequence[str],
+    labels: Mapping[str, str],
+    subsets: Sequence[str],
+    shown: Sequence[str],
+) -> Table:
+    """A row a subset, columns are encoders."""
+    values = values_of(results)
+    n = {result.subset: result.n for result in results}
+    headings = [Column("subset", is_number=False), Column("language", is_number=False), Column("n")]
+    columns = [Column(labels[e], metric_label(metric) if len(shown) > 1 else "") for e in encoders for metric in shown]
+    rows = []
+    for subset in subsets:
+        keys = [Cell(subset), Cell(layout.names.get(split_tag(subset)[0], "")), Cell(n[subset], "count")]
+        cells = [
+            Cell(values.get((encoder, (task, subset, metric))), kind_of(metric))
+            for encoder in encoders
+            for metric in shown
+        ]
+        rows.append(Row((*keys, *cells), is_average(subset)))
+    return Table("", (*headings, *columns), tuple(rows), n_keys=len(headings))
+
+
+def values_of(results: Iterable[Result]) -> dict[tuple[str, Key], float]:
+    """Every stored number by encoder and key."""
+    return {
+        (result.encoder, (result.task, result.subset, metric)): value
+        for result in results
+        for metric, value in result.metrics.items()
+    }
+
+
+def encoder_rows(
+    values: Mapping[tuple[str, Key], float],
+    encoders: Sequence[str],
+    labels: Mapping[str, str],
+    keys: Sequence[Key],
+) -> tuple[Row, ...]:
+    """A row an encoder: its label, then the numbers under `keys`."""
+    return tuple(
+        Row((Cell(labels[encoder]), *(Cell(values.get((encoder, key)), kind_of(key[2])) for key in keys)))
+        for encoder in encoders
+    )
+
+
+def kind_of(metric: str) -> Kind:
+    """How a metric's values are printed."""
+    if metric == "difference":
+        return "difference"
+    return "threshold" if metric == "threshold" else "score"
+
+
+def rank_encoders(task: str, results: Sequence[Result], metric: str) -> tuple[list[str], str]:
+    """The encoders by the task's main average, descending, those without it by name; and a line that says so.
+
+    The average is the one that the most encoders have. Without averages: the mean of `metric` over all subsets.
+    """
+    layout, of_task = layout_of(task), [result for result in results if result.task == task]
+    metric = layout.rank_by or metric
+    averages = sorted(
+        {r.subset for r in of_task if split_tag(r.subset)[0] in layout.ranking},
+        key=lambda name: (
+            -sum(metric in r.metrics for r in of_task if r.subset == name),
+            layout.ranking.index(split_tag(name)[0]),
+            name,
+        ),
+    )
+    subsets = averages[:1] or sorted({r.subset for r in of_task})
+    scores: dict[str, float] = {}
+    for encoder in sorted({result.encoder for result in results}):
+        own = [
+            r.metrics[metric] for r in of_task if r.encoder == encoder and r.subset in subsets and metric in r.metrics
+        ]
+        if subsets and len(own) == len(subsets):
+            scores[encoder] = sum(own) / len(own)
+    encoders = sorted({r.encoder for r in results}, key=lambda e: (e not in scores, -scores.get(e, 0.0), e))
+    label = metric_label(metric)
+    note = (
+        f"encoders by {subsets[0]} ({label})" if len(subsets) == 1 else f"encoders by the mean of {label}, else by name"
+    )
+    return encoders, note if scores else ""
+
+
+def encoder_labels(results: Sequence[Result], encoders: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Encoder -> what its row is called, with the marks of its footnotes; and the footnotes."""
+    labels: dict[str, str] = {}
+    notes: list[str] = []
+    texts = footnotes(results)
+    for encoder in encoders:
+        label = encoder + (" (lexical floor)" if is_floor(encoder, results) else "")
+        for text in texts.get(encoder, ()):
+            notes.append(f"[{len(notes) + 1}] {text}")
+            label += f" [{len(notes)}]"
+        labels[encoder] = label
+    if any(is_floor(encoder, results) for encoder in encoders):
+        notes.append("lexical floor: compares spellings only; what an encoder has to beat")
+    return labels, notes
+
+
+def is_floor(encoder: str, results: Iterable[Result]) -> bool:
+    """Whether an encoder is the lexical floor, under whatever name."""
+    specs = {result.spec.partition("?")[0] for result in results if result.encoder == encoder}
+    return encoder == FLOOR or FLOOR in specs
+
+
+def _legend(table: Table, results: Sequence[Result]) -> list[str]:
+    notes = missing_note(table)
+    parts = {result.subset: result.parts for result in results if result.parts}
+    for name in subset_order(results[0].task, parts):
+        of = ", ".join(parts[name]) if len(parts[name]) <= 12 else f"{len(parts[name])} subsets"
+        notes.append(f"{name}: unweighted mean of {of}")
+    return notes + tag_notes(result.subset for result in results)
+
+
+def missing_note(table: Table) -> list[str]:
+    """The line that explains "–", if the table has one."""
+    return [f"{MISSING} not measured here"] if any(c.value is None for row in table.rows for c in row.cells) else []
+
+
+def tag_notes(subsets: Iterable[str]) -> list[str]:
+    """What the stand-in tags among subset names mean."""
+    tags = sorted({split_tag(subset)[1] for subset in subsets} - {""})
+    return [f"{tag}: {TAGS.get(tag, 'a stand-in for the published set')}" for tag in tags]
+
+
+def sort_entries(entries: Sequence[dict[str, Any]], key: str) -> list[dict[str, Any]]:
+    """The entries of `long_form` by one of their keys: numbers descending, texts ascending.
+
+    Raises:
+        InputError: there is no such key (with the nearest matches).
+    """
+    if entries and key not in entries[0]:
+        raise unknown_name("column", key, entries[0])
+    return sorted(entries, key=lambda entry: entry[key] if isinstance(entry[key], str) else -entry[key])
+
+
+def sort_rows(table: Table, column: str) -> Table | None:
+    """The table by one column: numbers descending, names ascending, missing cells last. None if it has no such column.
+
+    A column is named by its whole heading (`de-en f1_test`) or by a part of it: the first that fits counts.
+    """
+    names = [(c.label, c.head, c.sub) for c in table.columns]
+    place = next((i for level in range(3) for i, name in enumerate(names) if name[level] == column), None)
+    if place is None:
+        return None
+
+    def rank(row: Row) -> tuple[bool, float, str]:
+        value = row.cells[place].value
+        return (value is None, 0.0 if value is None or isinstance(value, str) else -value, str(value))
+
+    return replace(table, rows=tuple(sorted(table.rows, key=rank)))

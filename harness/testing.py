@@ -1,0 +1,134 @@
+"""Contract tests for a package that brings an encoder of its own: call `check_encoder` in its test suite."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from harness.encoder import Encoder
+
+# Absolute POSIX paths, homes and Windows drives; "org/model" and "https://..." are none.
+_MACHINE_PATH = re.compile(r"(?<![\w.:/-])/[\w.-]+/|(?<!\w)~[\w.-]*/|(?<!\w)[A-Za-z]:[\\/](?!/)|\\\\|file:/")
+
+SENTENCES = (
+    "A man is playing a guitar.",
+    "Ein Mann spielt Gitarre.",
+    "Мужчина играет на гитаре.",
+    "一个男人在弹吉他。",
+    "رجل يعزف على الجيتار.",
+    "კაცი გიტარაზე უკრავს.",
+    "ok",
+    "?!",
+    "  spaces  and\ttabs ",
+    "👩‍🚀🎸 e\u0301",
+    "The committee, which had met twice before without result, at last agreed on the wording of the report. " * 4,
+)
+
+
+def check_encoder(
+    encoder: Encoder, sentences: Sequence[str] | None = None, *, lang: str | None = "en", tolerance: float = 1e-4
+) -> None:
+    """Check what the harness expects of an encoder (see `harness.encoder.Encoder`).
+
+    sentences: at least two different, non-empty texts to try; by default eleven in several scripts and lengths.
+    lang: the language that is given with them (ISO 639-1 where one exists, else 639-3).
+    tolerance: how far a vector may move with its neighbours in the batch, as a part of the longest vector's L2 norm;
+        batched matrix products round differently, so that 0 is rarely met. Use about 1e-2 for half precision.
+
+    Raises:
+        AssertionError: the first promise that is not kept, in one line.
+        ValueError: too few sentences to check anything.
+    """
+    texts = [text for text in dict.fromkeys(SENTENCES if sentences is None else sentences) if text]
+    if len(texts) < 2:
+        raise ValueError("check_encoder needs at least two different, non-empty sentences")
+    _check_attributes(encoder)
+    before = encoder.fingerprint, encoder.dim, encoder.uses_lang
+
+    reference = _encode(encoder, texts, lang)
+    scale = float(np.linalg.norm(reference.astype(np.float64), axis=1).max())
+
+    def check_same(found: np.ndarray, rows: Sequence[int], promise: str) -> None:
+        if not len(rows):
+            return
+        off = np.linalg.norm(found.astype(np.float64) - reference[list(rows)], axis=1)
+        worst = int(off.argmax())
+        _check(
+            bool(off[worst] <= tolerance * scale),
+            f"{promise}: the vector of {_short(texts[rows[worst]])} moves by {off[worst] / (scale or 1):.2g} of the "
+            f"longest vector's norm (tolerance {tolerance:g})",
+        )
+
+    everything = list(range(len(texts)))
+    _check(scale > 0, "every sentence has the zero vector")
+    spread = np.abs(reference.astype(np.float64) - reference[0]).max()
+    _check(bool(spread > tolerance * scale / len(texts)), "different sentences all have the same vector")
+    check_same(_encode(encoder, texts, lang), everything, "encode is not deterministic")
+    check_same(_encode(encoder, texts[::-1], lang), everything[::-1], "vectors depend on the order of the sentences")
+    for row in everything:
+        check_same(_encode(encoder, [texts[row]], lang), [row], "vectors depend on the other sentences of the call")
+    # Uneven parts, and a call that is longer than most batch sizes, duplicates included.
+    for size in (2, 3):
+        for start in range(0, len(texts), size):
+            part = everything[start : start + size]
+            found = _encode(encoder, [texts[row] for row in part], lang)
+            check_same(found, part, "vectors depend on how many sentences a call has")
+    many = (everything * (300 // len(texts) + 1))[:300]
+    check_same(_encode(encoder, [texts[row] for row in many], lang), many, "duplicates do not have equal rows")
+    check_same(_encode(encoder, tuple(texts), lang), everything, "a tuple of sentences is not encoded as a list is")
+
+    _encode(encoder, [], lang)
+    _encode(encoder, [""], lang)
+    _encode(encoder, [texts[0], "", " ", texts[1]], lang)
+    without = _encode(encoder, texts, None)
+    if not encoder.uses_lang:
+        check_same(without, everything, "uses_lang is False, but the vectors depend on lang")
+    check_same(_encode(encoder, texts, lang), everything, "vectors depend on earlier calls")
+    after = encoder.fingerprint, encoder.dim, encoder.uses_lang
+    _check(before == after, f"fingerprint, dim or uses_lang changed while encoding: {before} became {after}")
+
+
+def _check_attributes(encoder: Encoder) -> None:
+    for name, kind in (("name", str), ("fingerprint", str), ("dim", int), ("uses_lang", bool)):
+        _check(hasattr(encoder, name), f"encoder has no {name}")
+        value = getattr(encoder, name)
+        is_right = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+        _check(is_right, f"{name} must be {kind.__name__}, not {type(value).__name__} ({value!r})")
+    _check(callable(getattr(encoder, "encode", None)), "encoder has no method encode")
+    _check(encoder.name.strip() != "", "name is empty")
+    _check(encoder.dim > 0, f"dim must be positive, not {encoder.dim}")
+    fingerprint = encoder.fingerprint
+    _check(fingerprint.strip() != "", "fingerprint is empty")
+    path = _MACHINE_PATH.search(fingerprint)
+    _check(path is None, f"fingerprint contains a path of this machine: {fingerprint!r}")
+    address = re.search(r"\bat 0x[0-9a-fA-F]+", fingerprint)
+    _check(address is None, f"fingerprint contains a memory address, which is another in each process: {fingerprint!r}")
+
+
+def _encode(encoder: Encoder, sentences: Sequence[str], lang: str | None) -> np.ndarray:
+    what = f"encode({_short(sentences)}, lang={lang!r})"
+    given = list(sentences)
+    try:
+        vectors = encoder.encode(sentences, lang=lang)
+    except Exception as error:
+        message = (str(error).splitlines() or [""])[0]
+        raise AssertionError(f"{what} raised {type(error).__name__}: {message}") from error
+    _check(list(sentences) == given, f"{what} changed the list of sentences")
+    _check(isinstance(vectors, np.ndarray), f"{what} returned {type(vectors).__name__}, not a NumPy array")
+    _check(vectors.dtype == np.float32, f"{what} returned {vectors.dtype}, not float32")
+    expected = (len(sentences), encoder.dim)
+    _check(vectors.shape == expected, f"{what} returned shape {vectors.shape}, not {expected}")
+    _check(bool(np.isfinite(vectors).all()), f"{what} returned NaN or infinity")
+    return np.array(vectors)  # a copy: an encoder that returns the same buffer each time would agree with itself
+
+
+def _check(holds: bool, message: str) -> None:
+    if not holds:
+        raise AssertionError(message)  # not `assert`, which python -O leaves out
+
+
+def _short(value: str | Sequence[str]) -> str:
+    text = repr(value) if isinstance(value, str) else repr(list(value))
+    return text if len(text) <= 60 else f"{text[:57]}..."

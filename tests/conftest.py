@@ -1,0 +1,58 @@
+"""What all tests share: a cache of their own, real data where it is, and the command line as a user runs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or fills the user's cache, nor sees the user's data unless it asks for it (`real_data`)."""
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
+
+
+_REAL_DATA = os.environ.get("HARNESS_DATA")
+
+
+@pytest.fixture
+def real_data() -> Path:
+    """The data directory of the machine."""
+    if not _REAL_DATA:
+        pytest.skip("needs real data: set HARNESS_DATA")
+    return Path(_REAL_DATA)
+
+
+Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def leaderboard(tmp_path: Path) -> Leaderboard:
+    """Runs the command line in an empty folder, as a user does: `leaderboard("show", "--format", "json")`."""
+
+    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(Path(sys.executable).parent / "leaderboard"), *arguments],
+            cwd=tmp_path,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    return run
+
+
+def one_line_error(done: subprocess.CompletedProcess[str]) -> str:
+    """The error of a command that was used wrongly: exit code 2, and one line that starts with `error:`."""
+    lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+    assert len(lines) == 1 and "Traceback" not in done.stderr, done.stderr
+    return lines[0].removeprefix("error: ")

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from http_files import Site
+from typer.testing import CliRunner, Result
+
+from harness.cli.data import app
+from harness.data import DataDir
+from harness.errors import InputError
+
+Write = Callable[[str, "bytes | str"], Path]
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
+    monkeypatch.delenv("HARNESS_MIRROR", raising=False)
+
+
+def run(*arguments: str, **env: str) -> Result:
+    return CliRunner().invoke(app, arguments, env=env)
+
+
+def test_status_table_and_json(write: Write, data: DataDir) -> None:
+    write("korsts/sts-dev.tsv", "abc")
+    done = run("status", "--data-dir", str(data.root))
+    assert done.exit_code == 0
+    rows = done.stdout.splitlines()
+    assert rows[0].split() == ["set", "state", "files", "bytes", "found", "in", "licence"] and len(rows) == 9
+    assert rows[8].split() == ["korsts", "partial", "1/3", "3", "korsts/", "CC", "BY-SA", "4.0"]
+    assert str(data.root) not in done.stdout
+    read = json.loads(run("status", "--format", "json", HARNESS_DATA=str(data.root)).stdout)
+    assert [row["name"] for row in read][-1] == "korsts"
+    assert read[-1] == {
+        "bytes": 3,
+        "expected": 3,
+        "files": 1,
+        "folder": "korsts",
+        "licence": "CC BY-SA 4.0",
+        "name": "korsts",
+        "state": "partial",
+        "title": "KorSTS, the STS Benchmark in Korean",
+    }
+
+
+def test_no_data_directory(tmp_path: Path) -> None:
+    for command in ("status", "fetch", "verify"):
+        assert isinstance(run(command).exception, InputError)
+    assert isinstance(run("status", "--data-dir", str(tmp_path / "none")).exception, InputError)
+
+
+def test_verify_exits_with_1_if_a_file_differs(write: Write, data: DataDir) -> None:
+    # The digest is that of "abc", from FIPS 180-2.
+    digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    path = write("korsts/sts-dev.tsv", "abc")
+    write("checksums.sha256", f"{digest}  korsts/sts-dev.tsv\n")
+    done = run("verify", "--data-dir", str(data.root))
+    assert done.exit_code == 0
+    assert done.stdout.splitlines() == [
+        f"OK       {digest} korsts/sts-dev.tsv",
+        f"missing  {'-':<64} korsts/sts-test.tsv",
+        f"missing  {'-':<64} korsts/sts-train.tsv",
+    ]
+    assert "tatoeba: not in the data directory" in done.stderr
+    path.write_text("abd")
+    done = run("verify", "korsts", "--data-dir", str(data.root))
+    assert done.exit_code == 1 and done.stdout.startswith("differs ") and "1 files differ" in done.stderr
+    assert run("verify", "tatoeba", "--data-dir", str(data.root)).exit_code == 0
+
+
+def test_unknown_set(data: DataDir) -> None:
+    for command in ("fetch", "verify"):
+        done = run(command, "korst", "--data-dir", str(data.root))
+        assert isinstance(done.exception, InputError) and "did you mean 'korsts'" in str(done.exception)
+
+
+def test_fetch_makes_the_folder_and_pins(site: Site, tmp_path: Path) -> None:
+    base = "/kakaobrain/kor-nlu-datasets/469aced6fec3e263fd587dadae2695d340ade7c8/KorSTS"
+    site.files = {f"{base}/sts-{part}.tsv": part.encode() for part in ("train", "dev", "test")}
+    root = tmp_path / "new" / "data"
+    done = run("fetch", "korsts", "--data-dir", str(root), HARNESS_MIRROR=site.url)
+    assert done.exit_code == 0, done.exception
+    assert done.stdout == "" and "CC BY-SA 4.0" in done.stderr and "3 files fetched, 0 were there" in done.stderr
+    assert "checksums.sha256" in done.stderr
+    assert (root / "korsts/sts-dev.tsv").read_text() == "dev"
+    done = run("fetch", "korsts", "--data-dir", str(root), "--mirror", site.url)
+    assert "0 files fetched, 3 were there" in done.stderr and len(site.requests) == 3
+    assert run("verify", "korsts", "--data-dir", str(root)).stdout.count("OK") == 3
+
+
+def test_fetch_shows_terms_and_fails_in_one_line(site: Site, tmp_path: Path) -> None:
+    done = run("fetch", "bucc2018", "--data-dir", str(tmp_path), "--mirror", site.url)
+    assert "Read the terms" in done.stderr
+    assert isinstance(done.exception, InputError)
+    message = str(done.exception)
+    assert "https://comparable.limsi.fr/bucc2018/bucc2018-de-en.training-gold.tar.bz2" in message
+    assert "HTTP 404" in message and "into bucc2018/de-en/" in message and "\n" not in message
+
+
+def test_fetch_of_everything_goes_on_after_a_failure(site: Site, tmp_path: Path) -> None:
+    done = run("fetch", "--data-dir", str(tmp_path), "--mirror", site.url)
+    assert isinstance(done.exception, InputError)
+    assert "6 of 8 data sets were not fetched" in str(done.exception)
+    assert "bucc-style: not downloadable" in done.stderr and done.stderr.count("was not fetched (HTTP 404") == 6
+
+
+def test_fetch_of_a_set_that_cannot_be_downloaded(tmp_path: Path) -> None:
+    done = run("fetch", "bucc-style", "--data-dir", str(tmp_path))
+    assert isinstance(done.exception, InputError) and "cannot be downloaded" in str(done.exception)
+
+
+def test_help_needs_no_numpy() -> None:
+    code = "import sys, harness.cli.data; sys.exit('numpy' in sys.modules or 'rich.progress' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

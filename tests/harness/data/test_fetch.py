@@ -1,0 +1,310 @@
+from __future__ import annotations
+
+import hashlib
+import io
+import socket
+import stat
+import tarfile
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from http_files import Site
+
+from harness.data import DataDir
+from harness.data.catalogue import DataSet, Download, catalogue, find_set
+from harness.data.fetch import Network, fetch_set
+from harness.data.sts17 import load_sts, sts_sources
+from harness.data.transfer import TransferError, download, mirrored, unpack
+from harness.errors import InputError
+
+CONTENT = bytes(range(256)) * 1000
+ONCE: dict[str, Any] = {"attempts": 1, "timeout": 5.0, "wait": 0.0}
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def one_file(expected: bytes | None = CONTENT, urls: tuple[str, ...] = ("https://example.org/d/a.bin",)) -> DataSet:
+    return DataSet(
+        name="demo",
+        title="A set",
+        licence="CC0",
+        home="https://example.org",
+        citation="Nobody",
+        folder="demo",
+        files=("demo/a.bin",),
+        checksums={} if expected is None else {"demo/a.bin": sha256(expected)},
+        downloads=(Download(urls, "demo/a.bin"),),
+    )
+
+
+def one_archive(files: dict[str, bytes], members: tuple[str, ...] = ("*.txt",), known: bool = True) -> DataSet:
+    return replace(
+        one_file(),
+        files=tuple(f"demo/{name}" for name in files),
+        checksums={f"demo/{name}": sha256(content) for name, content in files.items()} if known else {},
+        downloads=(Download(("https://example.org/d/a.archive",), "demo", members),),
+    )
+
+
+def zipped(files: dict[str, bytes | str], links: tuple[str, ...] = ()) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            info = zipfile.ZipInfo(name)
+            info.external_attr = ((stat.S_IFLNK if name in links else stat.S_IFREG) | 0o644) << 16
+            archive.writestr(info, content)
+    return buffer.getvalue()
+
+
+def tarred(files: dict[str, bytes], links: dict[str, str] | None = None, mode: str = "w:bz2") -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode=mode) as archive:  # type: ignore[call-overload]
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+        for name, target in (links or {}).items():
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = tarfile.SYMTYPE, target
+            archive.addfile(info)
+    return buffer.getvalue()
+
+
+def network(site: Site, attempts: int = 3) -> Network:
+    return Network(mirror=site.url, attempts=attempts, timeout=5, wait=0)
+
+
+def everything(root: Path) -> list[str]:
+    return sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if not path.is_dir())
+
+
+def test_full_download(site: Site, tmp_path: Path) -> None:
+    site.files["/a.bin"] = CONTENT
+    part = tmp_path / "a.bin.part"
+    seen: list[tuple[str, int, int | None]] = []
+    download(f"{site.url}/a.bin", part, **ONCE, progress=lambda *now: seen.append(now))
+    assert part.read_bytes() == CONTENT
+    assert seen[-1] == ("a.bin", len(CONTENT), len(CONTENT)) and site.requests == [("/a.bin", None)]
+
+
+def test_truncated_download_is_resumed(site: Site, tmp_path: Path) -> None:
+    site.files["/a.bin"] = CONTENT
+    site.cut_after = [100_000, 50_000]
+    part = tmp_path / "part"
+    download(f"{site.url}/a.bin", part, attempts=3, timeout=5, wait=0)
+    assert part.read_bytes() == CONTENT
+    assert [asked for _, asked in site.requests] == [None, "bytes=100000-", "bytes=150000-"]
+
+
+def test_attempts_are_bounded_and_what_arrived_stays(site: Site, tmp_path: Path) -> None:
+    site.files["/a.bin"] = CONTENT
+    site.cut_after = [1000, 1000, 1000]
+    part = tmp_path / "part"
+    with pytest.raises(TransferError, match="the connection ended after 2000 of 256000 bytes"):
+        download(f"{site.url}/a.bin", part, attempts=2, timeout=5, wait=0)
+    assert part.read_bytes() == CONTENT[:2000]
+
+
+def test_server_that_ignores_range(site: Site, tmp_path: Path) -> None:
+    site.files["/a.bin"] = CONTENT
+    site.ranges = False
+    site.cut_after = [100_000]
+    part = tmp_path / "part"
+    download(f"{site.url}/a.bin", part, attempts=2, timeout=5, wait=0)
+    assert part.read_bytes() == CONTENT and len(site.requests) == 2
+
+
+def test_part_that_is_complete_or_too_long(site: Site, tmp_path: Path) -> None:
+    site.files["/a.bin"] = CONTENT
+    part = tmp_path / "part"
+    part.write_bytes(CONTENT)
+    download(f"{site.url}/a.bin", part, **ONCE)
+    assert part.read_bytes() == CONTENT and len(site.requests) == 1
+    part.write_bytes(CONTENT + b"more")
+    download(f"{site.url}/a.bin", part, attempts=2, timeout=5, wait=0)
+    assert part.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(("status", "asked"), [(503, 3), (429, 3), (404, 1), (403, 1)])
+def test_which_errors_are_retried(site: Site, tmp_path: Path, status: int, asked: int) -> None:
+    site.files["/a.bin"] = CONTENT
+    site.statuses = [status] * 5
+    with pytest.raises(TransferError, match=f"HTTP {status}"):
+        download(f"{site.url}/a.bin", tmp_path / "part", attempts=3, timeout=5, wait=0)
+    assert len(site.requests) == asked
+
+
+def test_mirror_takes_scheme_and_host() -> None:
+    assert mirrored("https://a.org/x/y.zip?v=1", None) == "https://a.org/x/y.zip?v=1"
+    assert mirrored("https://a.org/x/y.zip?v=1", "http://m:8/") == "http://m:8/x/y.zip?v=1"
+    assert mirrored("https://a.org/x", "https://m.org/laser/") == "https://m.org/laser/x"
+    for bad in ("file:///etc", "m.org", "ftp://m.org"):
+        with pytest.raises(InputError, match="mirror"):
+            mirrored("https://a.org/x", bad)
+
+
+def test_a_file_is_fetched_once(site: Site, data: DataDir) -> None:
+    site.files["/d/a.bin"] = CONTENT
+    result = fetch_set(one_file(), data, network(site))
+    assert (result.new, result.kept, result.pinned) == (("demo/a.bin",), (), ())
+    assert (data.root / "demo/a.bin").read_bytes() == CONTENT and everything(data.root) == ["demo/a.bin"]
+    assert fetch_set(one_file(), data, network(site)).kept == ("demo/a.bin",)
+    assert len(site.requests) == 1
+
+
+def test_an_interrupted_fetch_goes_on(site: Site, data: DataDir) -> None:
+    site.files["/d/a.bin"] = CONTENT
+    site.cut_after = [60_000]
+    with pytest.raises(InputError, match="ended after 60000 of 256000 bytes"):
+        fetch_set(one_file(), data, network(site, attempts=1))
+    assert everything(data.root) == ["demo/a.bin.part"]
+    fetch_set(one_file(), data, network(site))
+    assert site.requests[-1] == ("/d/a.bin", "bytes=60000-") and everything(data.root) == ["demo/a.bin"]
+
+
+def test_a_stale_part_is_thrown_away(site: Site, data: DataDir) -> None:
+    site.files["/d/a.bin"] = CONTENT
+    (data.root / "demo").mkdir()
+    (data.root / "demo/a.bin.part").write_bytes(b"of another version")
+    fetch_set(one_file(), data, network(site))
+    assert (data.root / "demo/a.bin").read_bytes() == CONTENT and len(site.requests) == 2
+
+
+def test_wrong_checksum(site: Site, data: DataDir) -> None:
+    site.files["/d/a.bin"] = b"something else"
+    with pytest.raises(InputError, match=f"is {sha256(b'something else')}, expected {sha256(CONTENT)}"):
+        fetch_set(one_file(), data, network(site))
+    assert everything(data.root) == []
+
+
+def test_next_address_is_tried(site: Site, data: DataDir) -> None:
+    site.files["/good/a.bin"] = CONTENT
+    site.files["/changed/a.bin"] = b"something else"
+    urls = tuple(f"https://example.org/{folder}/a.bin" for folder in ("gone", "changed", "good"))
+    fetch_set(one_file(urls=urls), data, network(site))
+    assert (data.root / "demo/a.bin").read_bytes() == CONTENT
+
+
+def test_a_file_of_the_user_is_not_replaced(site: Site, data: DataDir) -> None:
+    (data.root / "demo").mkdir()
+    (data.root / "demo/a.bin").write_bytes(b"mine")
+    with pytest.raises(InputError, match="not the published file"):
+        fetch_set(one_file(), data, network(site))
+    assert (data.root / "demo/a.bin").read_bytes() == b"mine" and not site.requests
+
+
+def test_unknown_checksum_is_pinned(site: Site, data: DataDir) -> None:
+    site.files["/d/a.bin"] = CONTENT
+    assert fetch_set(one_file(None), data, network(site)).pinned == ("demo/a.bin",)
+    assert (data.root / "checksums.sha256").read_text() == f"{sha256(CONTENT)}  demo/a.bin\n"
+    (data.root / "demo/a.bin").unlink()
+    assert fetch_set(one_file(None), data, network(site)).pinned == ()
+    (data.root / "demo/a.bin").unlink()
+    site.files["/d/a.bin"] = b"changed"
+    with pytest.raises(InputError, match=f"expected {sha256(CONTENT)}"):
+        fetch_set(one_file(None), data, network(site))
+
+
+def test_dead_server_says_what_to_do_by_hand(data: DataDir) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        mirror = f"http://127.0.0.1:{unused.getsockname()[1]}"
+    with pytest.raises(InputError) as caught:
+        fetch_set(one_file(), data, Network(mirror, attempts=2, timeout=5, wait=0))
+    message = str(caught.value)
+    assert "refused" in message and "https://example.org/d/a.bin" in message and "into demo/" in message
+    assert "\n" not in message and everything(data.root) == []
+
+
+@pytest.mark.parametrize("make", [zipped, tarred])
+def test_archives_lose_their_folders(site: Site, data: DataDir, make: Any) -> None:
+    files = {"x.txt": b"1\n", "y.txt": b"2\n"}
+    site.files["/d/a.archive"] = make({"top/x.txt": b"1\n", "./top/deep/y.txt": b"2\n", "top/readme.md": b"no"})
+    assert set(fetch_set(one_archive(files), data, network(site)).new) == {"demo/x.txt", "demo/y.txt"}
+    assert everything(data.root) == ["demo/x.txt", "demo/y.txt"]
+    # One file gone: it comes back, the other is left as it is.
+    (data.root / "demo/x.txt").unlink()
+    result = fetch_set(one_archive(files), data, network(site))
+    assert (result.new, result.kept) == (("demo/x.txt",), ("demo/y.txt",))
+
+
+UNSAFE = {
+    "up.zip": zipped({"x.txt": b"1", "../y.txt": b"2"}),
+    "inner-up.zip": zipped({"x.txt": b"1", "a/../../y.txt": b"2"}),
+    "backslash.zip": zipped({"x.txt": b"1", "..\\y.txt": b"2"}),
+    "absolute.zip": zipped({"x.txt": b"1", "/tmp/y.txt": b"2"}),
+    "drive.zip": zipped({"x.txt": b"1", "C:/y.txt": b"2"}),
+    "link.zip": zipped({"x.txt": b"1", "y.txt": "/etc/passwd"}, links=("y.txt",)),
+    "up.tar": tarred({"x.txt": b"1", "../y.txt": b"2"}),
+    "absolute.tar": tarred({"x.txt": b"1", "/tmp/y.txt": b"2"}),
+    "link.tar": tarred({"x.txt": b"1"}, {"y.txt": "/etc/passwd"}),
+    "unwanted-link.tar": tarred({"x.txt": b"1"}, {"folder": ".."}),
+}
+
+
+@pytest.mark.parametrize("name", UNSAFE)
+def test_unsafe_archives_are_refused_whole(site: Site, data: DataDir, name: str) -> None:
+    site.files["/d/a.archive"] = UNSAFE[name]
+    with pytest.raises(InputError, match="the archive is not safe to unpack"):
+        fetch_set(one_archive({"x.txt": b"1"}), data, network(site))
+    assert everything(data.root) == [] and everything(data.root.parent) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"<html>not found</html>", "not a zip or tar archive"),
+        (zipped({"x.txt": b"1" * 5000})[:-30], "not a zip or tar archive"),
+        (tarred({"x.txt": bytes(range(256)) * 99})[:200], "damaged"),
+        (zipped({"a/x.txt": b"1", "b/x.txt": b"2"}), "two files called x.txt"),
+        (zipped({"y.txt": b"1"}), "the archive lacks x.txt"),
+        (zipped({"x.txt": b"2"}), "sha256 of demo/x.txt"),
+    ],
+)
+def test_bad_archives(site: Site, data: DataDir, content: bytes, message: str) -> None:
+    site.files["/d/a.archive"] = content
+    with pytest.raises(InputError, match=message):
+        fetch_set(one_archive({"x.txt": b"1"}), data, network(site))
+    assert everything(data.root) == []
+
+
+def test_unpack_alone(tmp_path: Path) -> None:
+    archive = tmp_path / "a.tar.gz"
+    archive.write_bytes(tarred({"d/a.txt": b"a", "d/b.csv": b"b"}, mode="w:gz"))
+    (tmp_path / "out").mkdir()
+    assert unpack(archive, tmp_path / "out", ["*.csv"]) == ["b.csv"]
+    assert (tmp_path / "out/b.csv").read_bytes() == b"b"
+
+
+def test_sets_that_cannot_be_downloaded(data: DataDir) -> None:
+    for dataset in catalogue().values():
+        if not dataset.downloads:
+            with pytest.raises(InputError, match=rf"{dataset.name} cannot be downloaded: .*{dataset.folder}/"):
+                fetch_set(dataset, data)
+
+
+def test_the_extended_sets_from_their_archive(site: Site, data: DataDir) -> None:
+    names = ["STS.en-de.txt", "STS.fr-en.txt", "STS.it-en.txt", "STS.nl-en.txt", "STS.en-en.txt"]
+    archive = zipped({f"STS2017-extended/{name}": "a\tb\t1\n" for name in names} | {"__MACOSX/._STS.en-de.txt": b""})
+    site.files["/reimers/sentence-transformers/datasets/STS2017-extended.zip"] = archive
+    result = fetch_set(find_set("sts17-extended"), data, network(site))
+    assert len(result.pinned) == 5
+    assert list(sts_sources(data)) == ["en-en", "en-de", "en-fr", "en-it", "en-nl"]
+    assert load_sts(sts_sources(data)["en-fr"]).lang1 == "fr"
+
+
+def test_real_sts17_from_archives(site: Site, data: DataDir, real_sets: Any) -> None:
+    folder = real_sets("sts17").root / "sts17"
+    uploads = "/semeval2017/task1/data/uploads"
+    for kind, name in (("input", "sts2017.eval.v1.1.zip"), ("gs", "sts2017.gs.zip")):
+        files: dict[str, bytes | str] = {
+            f"STS2017/{path.name}": path.read_bytes() for path in folder.glob(f"STS.{kind}.*")
+        }
+        site.files[f"{uploads}/{name}"] = zipped(files)
+    assert len(fetch_set(find_set("sts17"), data, network(site)).new) == 14
+    assert not (data.root / "checksums.sha256").exists()

@@ -1,0 +1,80 @@
+"""The result store: merges per subset, never shrinks, never half-written."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.errors import InputError
+from harness.results import Result, ResultStore
+
+BASE = Result(
+    task="sts17",
+    task_version="1",
+    subset="en-en",
+    encoder="muse",
+    fingerprint="f1",
+    metrics={"spearman": 79.9},
+    n=250,
+    signature="s",
+    dataset={"name": "sts17", "sha256": "0", "files": {}},
+)
+
+
+def test_round_trip_and_layout(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path)
+    store.merge([BASE, replace(BASE, subset="es-es"), replace(BASE, task="bucc", subset="de-en")])
+    assert store.load("muse", "sts17") == [BASE, replace(BASE, subset="es-es")]
+    records = json.loads((tmp_path / "records" / "muse" / "sts17.json").read_text())
+    assert [record["subset"] for record in records] == ["en-en", "es-es"]
+    assert records[0]["metrics"] == {"spearman": 79.9}
+    assert list(records[0]) == sorted(records[0])
+
+
+def test_a_run_on_one_subset_does_not_erase_the_others(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path)
+    store.merge([BASE, replace(BASE, subset="es-es")])
+    changed = replace(BASE, metrics={"spearman": 12.0})
+    store.merge([changed])
+    assert store.load() == [changed, replace(BASE, subset="es-es")]
+
+
+def test_an_average_of_other_vectors_is_dropped(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path)
+    average = replace(BASE, subset="avg-same", parts=["en-en", "es-es"])
+    store.merge([BASE, replace(BASE, subset="es-es"), average])
+    assert average in store.load()
+    store.merge([replace(BASE, fingerprint="f2")])
+    assert [result.subset for result in store.load()] == ["en-en", "es-es"]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", '[{"task": "sts17"}]', '{"a": 1}'])
+def test_a_file_that_holds_no_records_is_named(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "records" / "muse" / "sts17.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(content)
+    with pytest.raises(InputError, match=r"sts17\.json"):
+        ResultStore(tmp_path).load()
+
+
+def test_a_file_in_the_folders_place_gives_one_line(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        ResultStore(tmp_path / "results").merge([BASE])
+
+
+def test_two_processes_lose_nothing(tmp_path: Path) -> None:
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from dataclasses import replace\n"
+        "from test_results import BASE; from harness.results import ResultStore\n"
+        "for i in range(20): ResultStore(sys.argv[2]).merge([replace(BASE, subset=f'{sys.argv[3]}-{i}')])"
+    )
+    arguments = [sys.executable, "-c", script, str(Path(__file__).parent), str(tmp_path)]
+    workers = [subprocess.Popen([*arguments, name]) for name in ("a", "b")]
+    assert [worker.wait() for worker in workers] == [0, 0]
+    assert len(ResultStore(tmp_path).load()) == 40
