@@ -1,9 +1,9 @@
 """Evaluation harness for multilingual sentence embeddings.
 
-    from harness import evaluate, load_encoder, tasks
+from harness import evaluate, load_encoder, tasks
 
-    for result in evaluate("muse", "sts17"):
-        print(result.subset, result.metrics["spearman"])
+for result in evaluate("muse", "sts17"):
+    print(result.subset, result.metrics["spearman"])
 """
 
 from __future__ import annotations

@@ -69,7 +69,9 @@ class VectorCache:
             folder.mkdir(parents=True, exist_ok=True)
             os.utime(folder)
         except OSError as error:
-            raise InputError(f"cache folder {self.root} cannot be written ({error.strerror}); give --cache-dir") from None
+            raise InputError(
+                f"cache folder {self.root} cannot be written ({error.strerror}); give --cache-dir"
+            ) from None
         self._evict(keep=folder)
         return EncoderVectors(folder, encoder)
 
@@ -189,7 +191,7 @@ class EncoderVectors:
         sizes = [len(shard.keys) for shard in self._shards]
         places = np.empty((sum(sizes), 2), dtype=np.int64)
         places[:, 0] = np.repeat(np.arange(len(sizes)), sizes)
-        places[:, 1] = np.concatenate([np.arange(size) for size in sizes] or [[]])
+        places[:, 1] = [row for size in sizes for row in range(size)]
         keys = np.concatenate([shard.keys for shard in self._shards] or [self._keys[:0]])
         self._keys, first = np.unique(keys, return_index=True)
         self._places = places[first]
@@ -214,10 +216,14 @@ class _Shard:
     def is_sound(self) -> bool:
         """Whether the file still holds what was written; reads it all, once."""
         if not self.checked:
-            self.checked = zlib.crc32(self.vectors, zlib.crc32(self.keys)) == self.crc32
+            self.checked = _checksum(self.keys, self.vectors) == self.crc32
             if not self.checked:
                 _warn_damaged(self.path, "checksum differs")
         return self.checked
+
+
+def _checksum(keys: NDArray[np.bytes_], vectors: NDArray[np.float32]) -> int:
+    return zlib.crc32(vectors.data, zlib.crc32(keys.data))
 
 
 def _write_shard(
@@ -227,7 +233,7 @@ def _write_shard(
         "name": encoder.name,
         "fingerprint": encoder.fingerprint,
         "seconds": seconds,
-        "crc32": zlib.crc32(vectors, zlib.crc32(np.ascontiguousarray(keys))),
+        "crc32": _checksum(keys, vectors),
     }
     temporary = None
     try:

@@ -213,7 +213,7 @@ def _measure(
             sentences, lang, lambda done, total: progress.encoding(task.name, source.subset, done, total)
         )
         n_distinct, seconds = n_distinct + encoded.n_distinct, seconds + encoded.seconds
-        zero.update(sentences[i] for i in np.flatnonzero(~encoded.vectors.any(axis=1)))
+        zero.update(sentences[i] for i in np.flatnonzero(~encoded.vectors.any(axis=1)).tolist())
         return encoded.vectors
 
     rows = task.rows(items, encode)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.report.footnotes import shorten
-from harness.report.layout import SAMPLE, metric_label, split_tag, subset_order, task_order
+from harness.report.layout import SAMPLE, split_tag, subset_order, task_order
 from harness.report.tables import (
     Cell,
     Column,
@@ -48,7 +48,7 @@ def _overview(results: Sequence[Result]) -> Table | None:
     for task, metric, heading, bases in _SHOWN:
         present = [r.subset for r in results if r.task == task and metric in r.metrics]
         for subset in subset_order(task, _fitting(present, bases)):
-            columns.append(Column(heading, subset, is_average=False))
+            columns.append(Column(heading, subset))
             keys.append((task, subset, metric))
     if not keys:
         return None
@@ -86,7 +86,7 @@ class Provenance:
 
 def provenance(results: Sequence[Result]) -> Provenance:
     """Which weights, at which commit, on which machine, when and how fast: a row for each that differs."""
-    groups: dict[tuple[str, ...], list[Result]] = {}
+    groups: dict[tuple[str, str, str, str, str, str], list[Result]] = {}
     for result in results:
         key = (result.encoder, result.fingerprint, result.spec, _commit(result), _hardware(result), _versions(result))
         groups.setdefault(key, []).append(result)
@@ -137,8 +137,3 @@ def _days(created: Iterable[str]) -> str | None:
     if not days:
         return None
     return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-
-
-def metric_note() -> str:
-    """What the overview's BUCC and Tatoeba columns leave out."""
-    return f"BUCC: f1_train only; Tatoeba: {metric_label('accuracy_xx_en')} only; the pages have the rest"

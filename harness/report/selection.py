@@ -17,7 +17,9 @@ def stored(store: ResultStore) -> list[Result]:
     """
     results = store.load()
     if not results:
-        raise InputError(f"{store.root}: no results in there; run `leaderboard run` first, or name a folder (--results)")
+        raise InputError(
+            f"{store.root}: no results in there; run `leaderboard run` first, or name a folder (--results)"
+        )
     return results
 
 

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.data.bucc import BUCCPair, BUCCSplit, bucc_sources, load_bucc
+from harness.data.bucc import PAIRS, BUCCPair, BUCCSplit, bucc_sources, load_bucc
 from harness.mining import Margin, Retrieval, best_threshold, mine, precision_recall_f1
 from harness.tasks.task import Encode, Rows, Task
 
@@ -140,9 +140,9 @@ def bucc_task(protocol: Protocol | None = None, *, name: str = "bucc") -> Task:
         name=name,
         version="1",
         description="BUCC: F1 of margin-based bitext mining with a threshold tuned on the training split",
-        metrics=tuple(f"{m}_{reading}" for m in ("f1", "precision", "recall") for reading in READINGS) + ("threshold",),
+        metrics=(*(f"{m}_{reading}" for m in ("f1", "precision", "recall") for reading in READINGS), "threshold"),
         signature=protocol.signature,
-        published=("de-en", "fr-en", "ru-en", "zh-en"),
+        published=PAIRS,
         sources=bucc_sources,
         load=load_bucc,
         rows=partial(rows, protocol),

@@ -9,17 +9,18 @@ from __future__ import annotations
 import numpy as np
 
 from harness.data import DataDir, Source
-from harness.data.sts17 import STSPairs, load_sts, sts_sources
-from harness.tasks.sts17 import CROSS, OFFICIAL, SAME, complete_groups, correlations, sts_rows
+from harness.data.sts17 import EXTENDED, STS_SUBSETS, STSPairs, load_sts, sts_sources
+from harness.tasks.sts17 import complete_groups, correlations, sts_rows
 from harness.tasks.task import Encode, Rows, Task
 
-GROUPS = {"official6": OFFICIAL, "ten": SAME + CROSS}
+GROUPS = {"official6": tuple(name for name in STS_SUBSETS if name not in EXTENDED), "ten": STS_SUBSETS}
 
 
 def sources(data: DataDir) -> dict[str, Source]:
     """`official6` and `ten`, each with a stand-in's tag where one enters, as far as all their sets are there."""
     sets = sts_sources(data)
-    return {group: _joined(group, [sets[name] for name in names]) for group, names in complete_groups(GROUPS, sets).items()}
+    complete = complete_groups(GROUPS, sets)
+    return {group: _joined(group, [sets[name] for name in names]) for group, names in complete.items()}
 
 
 def _joined(group: str, parts: list[Source]) -> Source:
@@ -40,7 +41,7 @@ def rows(sets: list[STSPairs], encode: Encode) -> Rows:
 
 
 def aggregate(rows: Rows) -> dict[str, float]:
-    """expected: mean Spearman of the separate sets; actual: Spearman of the joined list; difference: actual - expected."""
+    """expected: mean Spearman of the separate sets; actual: that of the joined list; difference: actual - expected."""
     separate = [
         correlations({key: column[rows["set"] == name] for key, column in rows.items()})["spearman"]
         for name in dict.fromkeys(rows["set"].tolist())

@@ -11,13 +11,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.data.sts17 import STSPairs, load_sts, sts_sources
+from harness.data.sts17 import CROSS_LINGUAL, EXTENDED, SAME_LANGUAGE, STS_SUBSETS, STSPairs, load_sts, sts_sources
 from harness.tasks.task import Encode, Rows, Task, split_tag, tags_of
-
-SAME = ("en-en", "es-es", "ar-ar")
-CROSS = ("en-ar", "en-de", "en-tr", "en-es", "en-fr", "en-it", "en-nl")
-OFFICIAL = ("en-en", "es-es", "ar-ar", "en-ar", "en-es", "en-tr")
-EXTENDED = ("en-de", "en-fr", "en-it", "en-nl")
 
 
 def cosine(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -25,7 +20,8 @@ def cosine(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float64
     x, y = x.astype(np.float64), y.astype(np.float64)
     norms = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
     dots = np.einsum("ij,ij->i", x, y)
-    return np.divide(dots, norms, out=np.zeros(len(x)), where=norms > 0)
+    cosines: NDArray[np.float64] = np.divide(dots, norms, out=np.zeros(len(x)), where=norms > 0)
+    return cosines
 
 
 def sts_rows(pairs: STSPairs, encode: Encode) -> Rows:
@@ -63,7 +59,7 @@ def complete_groups(groups: dict[str, tuple[str, ...]], subsets: Iterable[str]) 
     return complete
 
 
-AVERAGES = {"avg-same": SAME, "avg-cross": CROSS}
+AVERAGES = {"avg-same": SAME_LANGUAGE, "avg-cross": CROSS_LINGUAL}
 
 
 def averages(subsets: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -83,7 +79,7 @@ sts17 = Task(
     description="STS 2017 with the extended sets: Spearman's rho of cosine similarity with gold scores",
     metrics=("spearman", "pearson"),
     signature="similarity:cosine|ties:average-rank",
-    published=SAME + CROSS,
+    published=STS_SUBSETS,
     sources=sts_sources,
     load=load_sts,
     rows=sts_rows,

@@ -112,7 +112,9 @@ def test_result_does_not_depend_on_the_block_size() -> None:
         np.testing.assert_array_equal(scores, runs[0][1])
 
 
-@pytest.mark.parametrize(("bad", "k", "message"), [(np.nan, 4, "row 2 of y"), (np.inf, 4, "row 2 of y"), (1, 0, "k is")])
+@pytest.mark.parametrize(
+    ("bad", "k", "message"), [(np.nan, 4, "row 2 of y"), (np.inf, 4, "row 2 of y"), (1, 0, "k is")]
+)
 def test_bad_input_is_refused(bad: float, k: int, message: str) -> None:
     y = np.ones((4, 3), np.float32)
     y[2, 1] = bad

@@ -1,0 +1,44 @@
+"""`leaderboard report`: the generated pages, and the table in a README."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.options import ResultsOption
+
+
+def report(
+    results: ResultsOption = Path("results"),
+    readme: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default="README.md if it has the markers",
+            help="File with <!-- leaderboard:begin --> and <!-- leaderboard:end -->, between which the table goes.",
+        ),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit with 1 if something would change.")
+    ] = False,
+) -> None:
+    """Write the pages of the results folder from the records, and print the files that changed."""
+    from harness.errors import InputError
+    from harness.report import pages
+    from harness.results import ResultStore
+
+    store = ResultStore(results)
+    if readme is None:
+        default = Path("README.md")
+        readme = default if default.is_file() and pages.has_markers(default) else None
+    elif not pages.has_markers(readme):
+        raise InputError(f"{readme}: has no {pages.BEGIN} and {pages.END}; put them where the table should be")
+    if check:
+        changed = list(pages.outdated(store, readme))
+        for path in changed:
+            typer.echo(f"would change: {path.as_posix()}")
+        raise typer.Exit(1 if changed else 0)
+    for path in pages.report(store, readme):
+        typer.echo(path.as_posix())

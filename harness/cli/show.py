@@ -1,0 +1,74 @@
+"""`leaderboard show`: the stored results as tables, or in the long form."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.cli.options import ResultsOption
+
+
+class Format(str, Enum):
+    """How to print: tables (table, md, latex), or one entry a number (csv, json)."""
+
+    table = "table"
+    md = "md"
+    csv = "csv"
+    json = "json"
+    latex = "latex"
+
+
+def _filter(name: str) -> Any:
+    text = f"Only this {name}, or those that fit a pattern such as 'a*'. Repeatable."
+    return typer.Option(f"--{name}", show_default=False, metavar="NAME", help=text)
+
+
+def show(
+    results: ResultsOption = Path("results"),
+    encoder: Annotated[list[str] | None, _filter("encoder")] = None,
+    task: Annotated[list[str] | None, _filter("task")] = None,
+    subset: Annotated[list[str] | None, _filter("subset")] = None,
+    metric: Annotated[list[str] | None, _filter("metric")] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            show_default=False,
+            help="Column to sort by: a table's heading (avg-cross, encoder), or with csv and json a key (value).",
+        ),
+    ] = None,
+    format: Annotated[
+        Format, typer.Option(help="table, md, latex: a table a task; csv, json: an entry a number.")
+    ] = Format.table,
+) -> None:
+    """Print what is stored: a table a task, or an entry a number.
+
+    Keys of csv and json: encoder, task, subset, metric, value, n, signature, source, fingerprint, dataset,
+    dataset_sha256, created.
+    """
+    from harness.errors import unknown_name
+    from harness.report.render import render, render_long
+    from harness.report.selection import select, stored
+    from harness.report.tables import boards, long_form, sort_entries, sort_rows
+    from harness.results import ResultStore
+
+    chosen, metrics = select(
+        stored(ResultStore(results)), encoder=encoder or (), task=task or (), subset=subset or (), metric=metric or ()
+    )
+    if format is Format.csv or format is Format.json:
+        entries = long_form(chosen, metrics)
+        if sort is not None:
+            entries = sort_entries(entries, sort)
+        typer.echo(render_long(entries, format.value))
+        return
+    tables = boards(chosen, metrics=metrics)
+    if sort is not None:
+        by_column = [sort_rows(table, sort) for table in tables]
+        if not any(by_column):
+            raise unknown_name("column", sort, (column.label for table in tables for column in table.columns))
+        # A column of one task's table says nothing of another's.
+        tables = [new or old for new, old in zip(by_column, tables, strict=True)]
+    typer.echo("\n\n".join(render(table, format.value) for table in tables))

@@ -1,0 +1,179 @@
+"""The generated pages below the results folder, and the table in a README: made from the records and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.errors import InputError
+from harness.report.layout import SAMPLE, layout_of, split_tag, subset_order, task_order
+from harness.report.overview import overview, provenance
+from harness.report.render import markdown, markdown_grid
+from harness.report.selection import stored
+from harness.report.tables import Cell, Column, Row, Table, boards, split_sample
+from harness.results import Result, ResultStore, cannot_write, write_atomically
+
+BEGIN = "<!-- leaderboard:begin -->"
+END = "<!-- leaderboard:end -->"
+_GENERATED = "<!-- Made by `leaderboard report` from the records; edits are lost. -->"
+
+
+def report(store: ResultStore, readme: Path | None = None) -> list[Path]:
+    """(Re)write the pages of a results folder, and the table in `readme` if that has the two markers.
+
+    Returns:
+        The files that changed; a file that would stay the same is not written.
+
+    Raises:
+        InputError: no records, a file that holds none, a README with broken markers, a folder that is not writable.
+    """
+    changed = outdated(store, readme)
+    for path, content in changed.items():
+        try:
+            write_atomically(path, content)
+        except OSError as error:
+            raise cannot_write(path, error) from None
+    return list(changed)
+
+
+def outdated(store: ResultStore, readme: Path | None = None) -> dict[Path, bytes]:
+    """What `report` would write: the new content of every file that is not there or differs. Raises as `report`."""
+    results = stored(store)
+    new = {store.root / name: text.encode() for name, text in make_pages(results).items()}
+    if readme is not None:
+        text = read_readme(readme)
+        if BEGIN in text or END in text:
+            block = _readme_block(results, os.path.relpath(store.root, readme.parent).replace(os.sep, "/"))
+            new[readme] = _between_markers(readme, text, block).encode()
+    return {path: content for path, content in new.items() if not path.is_file() or path.read_bytes() != content}
+
+
+def has_markers(readme: Path) -> bool:
+    """Whether a README has a place for the table. Raises InputError if it cannot be read."""
+    text = read_readme(readme)
+    return BEGIN in text or END in text
+
+
+def read_readme(readme: Path) -> str:
+    """The text of a README with its line ends. Raises InputError if it cannot be read."""
+    try:
+        return readme.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{readme}: cannot be read as UTF-8 text ({error}); name another file (--readme)") from None
+
+
+def make_pages(results: Sequence[Result]) -> dict[str, str]:
+    """File name -> content of the overview (`README.md`) and of each task's page (`TASK.md`)."""
+    pages = {"README.md": _overview_page(results)}
+    for task in task_order(result.task for result in results):
+        pages[f"{task}.md"] = _task_page(task, [result for result in results if result.task == task])
+    return pages
+
+
+def _overview_page(results: Sequence[Result]) -> str:
+    tasks = task_order(result.task for result in results)
+    source = provenance(results)
+    return _join(
+        _GENERATED,
+        "# Results",
+        "Every number was measured with this harness; the records are in `records/`. Of BUCC and Tatoeba only one "
+        "column a set is shown here; the pages have the rest.",
+        "\n".join(f"- [{layout_of(task).title}]({task}.md)" for task in tasks),
+        *(markdown(table, level=2) for table in overview(results)),
+        "## How to repeat it",
+        _commands(results, tasks),
+        "## Protocols",
+        _signatures(results),
+        "## Provenance",
+        markdown_grid(source.table),
+        "\n".join(
+            [
+                "- fingerprint: of weights and options; a long one is cut, and what follows `#` is from its sha256",
+                "- commit: of the harness; (changed): its code was changed since",
+                "- sentences/s: median over the subsets that were encoded",
+                *(f"- H{i}: {text}" for i, text in enumerate(source.hardware, start=1)),
+                *(f"- V{i}: {text}" for i, text in enumerate(source.versions, start=1)),
+            ]
+        ),
+    )
+
+
+def _task_page(task: str, results: Sequence[Result]) -> str:
+    layout = layout_of(task)
+    return _join(
+        _GENERATED,
+        f"# {layout.title}",
+        *([layout.protocol] if layout.protocol else []),
+        "[All tasks](README.md), with where the records come from.",
+        *(markdown(table, level=2) for table in boards(results)),
+        "## Data",
+        markdown_grid(_data_table(task, results)),
+        "sha256: the start of it; the records have all of it, and that of each file.",
+        "## Protocol",
+        _signatures(results),
+        "## How to repeat it",
+        _commands(results, [task]),
+    )
+
+
+def _data_table(task: str, results: Sequence[Result]) -> Table:
+    """n and checksum of every subset; more than one line where encoders were measured on different data."""
+    order = subset_order(task, (result.subset for result in results))
+    lines = {
+        (order.index(r.subset), r.subset, r.n, str(r.dataset.get("name", "")), str(r.dataset.get("sha256", "")))
+        for r in results
+        if not r.parts
+    }
+    columns = (
+        Column("subset", is_number=False),
+        Column("n"),
+        Column("data set", is_number=False),
+        Column("sha256", is_number=False),
+    )
+    rows = (
+        Row((Cell(subset), Cell(n, "count"), Cell(name or None), Cell(digest[:12] or None)))
+        for _, subset, n, name, digest in sorted(lines)
+    )
+    return Table("Data", columns, tuple(rows))
+
+
+def _signatures(results: Sequence[Result]) -> str:
+    return "\n".join(f"- `{signature}`" for signature in sorted({result.signature for result in results}))
+
+
+def _commands(results: Sequence[Result], tasks: Sequence[str]) -> str:
+    """The commands that measure all of it again, for real data and for the bundled sample."""
+    commands = []
+    for part in split_sample(results):
+        is_sample = split_tag(part[0].subset)[1] == SAMPLE
+        words = ["leaderboard run --fresh", "--suite sample" if is_sample else "--data-dir DATA"]
+        words += [f"--task {shlex.quote(task)}" for task in tasks if any(result.task == task for result in part)]
+        specs = dict.fromkeys(result.spec or result.encoder for result in sorted(part, key=lambda r: r.encoder))
+        words += [f"--encoder {shlex.quote(spec)}" for spec in specs]
+        commands.append(" \\\n  ".join(words))
+    return "\n".join(["```sh", *commands, "leaderboard report", "```"])
+
+
+def _readme_block(results: Sequence[Result], folder: str) -> str:
+    pages = ", ".join(
+        f"[{layout_of(task).title}]({folder}/{task}.md)" for task in task_order(result.task for result in results)
+    )
+    # The bundled sample only where there is nothing else.
+    tables = (markdown(table, level=3) for table in overview(results)[:1])
+    return _join(_GENERATED, *tables, f"More: [all results and how to repeat them]({folder}/README.md), {pages}.")
+
+
+def _between_markers(readme: Path, text: str, block: str) -> str:
+    begin, end = text.find(BEGIN), text.find(END)
+    if text.count(BEGIN) != 1 or text.count(END) != 1 or end < begin:
+        raise InputError(f"{readme}: needs {BEGIN} and after it {END}, once each; put them where the table should be")
+    if "\r\n" in text:
+        block = block.replace("\n", "\r\n")
+    newline = "\r\n" if "\r\n" in text else "\n"
+    return text[: begin + len(BEGIN)] + newline + block + text[end:]
+
+
+def _join(*parts: str) -> str:
+    return "\n\n".join(parts) + "\n"

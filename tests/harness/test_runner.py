@@ -1,0 +1,185 @@
+"""The runner and the Python API: what is encoded, stored, skipped, averaged and reported as failed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness import evaluate, tasks
+from harness.cache import VectorCache
+from harness.data import bundled_sample, open_data_dir
+from harness.errors import InputError
+from harness.results import ResultStore
+from harness.runner import Run, absent_sets, make_plan
+
+
+class Letters:
+    """Counts code points modulo 32; remembers what it was asked for."""
+
+    name, fingerprint, dim, uses_lang = "letters", "letters-v1", 32, False
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+        self.seen += sentences
+        rows = [np.bincount([ord(c) % 32 for c in s], minlength=32) for s in sentences]
+        return np.array(rows, np.float32).reshape(len(sentences), 32)
+
+
+ALL = [tasks.get_task(name) for name in tasks.task_names()]
+
+
+def test_the_suite_encodes_every_distinct_sentence_once_over_all_tasks(tmp_path: Path) -> None:
+    encoder = Letters()
+    plan = make_plan(ALL, bundled_sample())
+    results = Run(VectorCache(tmp_path / "cache"), ResultStore(tmp_path))(encoder, plan)
+    assert len(encoder.seen) == len(set(encoder.seen))
+    found = {(result.task, result.subset) for result in results}
+    assert {("sts17", "avg-cross@sample"), ("language-bias", "ten@sample"), ("bucc", "zh-en@sample")} <= found
+    assert all("@sample" in subset for _, subset in found)
+    assert sorted(ResultStore(tmp_path).load(), key=str) == sorted(results, key=str)
+
+
+def test_a_second_run_encodes_and_measures_nothing(tmp_path: Path) -> None:
+    arguments = {"results": tmp_path, "cache_dir": tmp_path / "cache"}
+    first = evaluate(Letters(), **arguments)
+    files = {path: path.read_bytes() for path in tmp_path.rglob("*.json")}
+    again = Letters()
+    assert evaluate(again, **arguments) == first
+    assert again.seen == [] and {path: path.read_bytes() for path in tmp_path.rglob("*.json")} == files
+
+
+def test_fresh_measures_again_from_cached_vectors(tmp_path: Path) -> None:
+    arguments = {"results": tmp_path, "cache_dir": tmp_path / "cache", "tasks": "sts17"}
+    first = evaluate(Letters(), **arguments)
+    again = Letters()
+    second = evaluate(again, fresh=True, **arguments)
+    assert again.seen == []
+    assert [r.metrics for r in second] == [r.metrics for r in first]
+
+
+def test_another_fingerprint_is_measured_again(tmp_path: Path) -> None:
+    arguments = {"results": tmp_path, "cache_dir": tmp_path / "cache", "tasks": "sts17"}
+    evaluate(Letters(), **arguments)
+    other = Letters()
+    other.fingerprint = "letters-v2"
+    assert {result.fingerprint for result in evaluate(other, **arguments)} == {"letters-v2"}
+    assert {result.fingerprint for result in ResultStore(tmp_path).load()} == {"letters-v2"}
+
+
+def test_averages_are_unweighted_means_and_complete_over_several_runs(tmp_path: Path) -> None:
+    arguments = {"results": tmp_path, "cache_dir": tmp_path / "cache", "tasks": "sts17"}
+    first = evaluate(Letters(), subsets=["en-en@sample", "es-es@sample"], **arguments)
+    assert not any(result.parts for result in first)
+    second = evaluate(Letters(), subsets=["ar-ar@sample"], **arguments)
+    (average,) = [result for result in second if result.parts]
+    scores = [r.metrics["spearman"] for r in [*first, *second] if not r.parts]
+    assert average.subset == "avg-same@sample" and average.n == 180
+    assert average.metrics["spearman"] == pytest.approx(sum(scores) / 3, abs=1e-5)
+
+
+def test_an_error_of_the_encoder_fails_one_subset_only(tmp_path: Path) -> None:
+    class Fragile(Letters):
+        def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+            if lang == "ar":
+                raise RuntimeError("no Arabic today")
+            return super().encode(sentences, lang=lang)
+
+    run = Run(VectorCache(tmp_path / "cache"), ResultStore(tmp_path))
+    results = run(Fragile(), make_plan([tasks.get_task("sts17")], bundled_sample()))
+    assert {subset for _, _, subset, _ in run.failures} == {"ar-ar@sample", "en-ar@sample"}
+    assert {r.subset for r in results}.isdisjoint({"ar-ar@sample", "avg-same@sample", "avg-cross@sample"})
+    with pytest.raises(RuntimeError, match="no Arabic today"):
+        evaluate(Fragile(), "sts17", cache_dir=tmp_path / "cache2")
+
+
+def test_zero_vectors_are_counted(tmp_path: Path) -> None:
+    class Mute(Letters):
+        def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+            return super().encode(sentences, lang=lang) * np.array([[len(s) % 2] for s in sentences], np.float32)
+
+    (result,) = evaluate(Mute(), "sts17", subsets=["en-en@sample"], cache_dir=tmp_path)
+    pairs = tasks.get_task("sts17").load(tasks.get_task("sts17").sources(bundled_sample())["en-en@sample"])
+    assert result.zero_vectors == sum(len(s) % 2 == 0 for s in {*pairs.sentences1, *pairs.sentences2})
+
+
+def test_a_record_can_be_traced_and_names_no_machine_path(tmp_path: Path) -> None:
+    evaluate(Letters(), "bucc", subsets=["de-en@sample"], results=tmp_path, cache_dir=tmp_path / "cache")
+    text = (tmp_path / "records" / "letters" / "bucc.json").read_text()
+    (record,) = json.loads(text)
+    assert record["dataset"]["sha256"] and len(record["dataset"]["files"]) == 6
+    assert record["n"] == 60 and record["task_version"] == "1" and record["versions"]["numpy"] == np.__version__
+    assert record["hardware"]["cores"] >= 1 and record["peak_memory_mb"] > 0 and record["sentences_per_s"] > 0
+    assert str(tmp_path) not in text and str(Path(__file__).parents[2]) not in text
+
+
+@pytest.mark.parametrize("file_format", ["jsonl", "parquet"])
+def test_rows_are_kept_and_give_the_metrics_again(tmp_path: Path, file_format: str) -> None:
+    (result,) = evaluate(
+        Letters(), "sts17", subsets=["en-de@sample"], results=tmp_path, cache_dir=tmp_path, save_rows=file_format
+    )
+    file = tmp_path / "rows" / "letters" / "sts17" / f"en-de@sample.{file_format}"
+    if file_format == "parquet":
+        parquet = pytest.importorskip("pyarrow.parquet")
+        rows = parquet.read_table(file).to_pylist()
+    else:
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+    columns = {key: np.array([row[key] for row in rows]) for key in rows[0]}
+    again = tasks.get_task("sts17").aggregate(columns)
+    assert again["spearman"] == pytest.approx(result.metrics["spearman"], abs=1e-5)
+
+
+def test_a_name_stands_for_subsets_of_any_task() -> None:
+    plan = make_plan(ALL, bundled_sample(), ["de@sample", "avg-same@sample"])
+    chosen = {planned.task.name: [source.subset for source in planned.sources] for planned in plan}
+    assert chosen == {"sts17": ["en-en@sample", "es-es@sample", "ar-ar@sample"], "tatoeba": ["deu@sample"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("en-de", "not in the data.*there is en-de@sample"),
+        ("avg-cross", "en-ar, en-de, en-tr, en-es, en-fr, en-it, en-nl missing"),
+        ("kat", "kat missing"),
+        ("en-dee@sample", "did you mean 'en-de@sample'"),
+        ("nonsense", "unknown subset 'nonsense'"),
+    ],
+)
+def test_a_subset_that_is_not_there_is_named(name: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make_plan(ALL, bundled_sample(), [name])
+
+
+def test_absent_sets_are_named_and_the_sample_does_not_fill_in(tmp_path: Path) -> None:
+    data = open_data_dir(tmp_path)
+    assert make_plan(ALL, data) == []
+    absent = absent_sets(ALL, data)
+    assert absent["bucc"] == ["de-en", "fr-en", "ru-en", "zh-en"] and len(absent["tatoeba"]) == 112
+
+
+def test_bad_data_ends_the_run_with_file_and_line(tmp_path: Path) -> None:
+    folder = tmp_path / "sts17-extended"
+    folder.mkdir()
+    (folder / "STS.en-de.txt").write_text("a\tb\t3\nc\td\tfive\n")
+    with pytest.raises(InputError, match=r"STS\.en-de\.txt:2"):
+        evaluate(Letters(), "sts17", data_dir=tmp_path, cache_dir=tmp_path / "cache")
+
+
+def test_stored_results_of_a_changed_file_are_measured_again(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "sts17-extended"
+    folder.mkdir(parents=True)
+    file = folder / "STS.en-de.txt"
+    lines = ["a\tb\t3\n", "c c\td\t1\n", "abc\txyz\t5\n"]
+    file.write_text("".join(lines))
+    arguments = {"data_dir": tmp_path / "data", "results": tmp_path, "cache_dir": tmp_path / "cache", "tasks": "sts17"}
+    (first,) = evaluate(Letters(), **arguments)
+    file.write_text("".join(lines[:2]))
+    (second,) = evaluate(Letters(), **arguments)
+    assert (first.n, second.n) == (3, 2) and first.dataset["sha256"] != second.dataset["sha256"]
+    assert replace(second, created="") == replace(ResultStore(tmp_path).load()[0], created="")
