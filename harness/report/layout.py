@@ -29,7 +29,7 @@ class Layout:
         subsets: names without tags in the order of the tables, averages at their place; others follow by name.
         metrics: in the order of the tables; others follow by name.
         main: the metrics that a table shows; all if empty.
-        ranking: averages that encoders are ordered by; the first that the most encoders have counts.
+        ranking: averages that encoders are ordered by; the first that is there counts.
         rank_by: the metric of those averages; the first main one if empty.
         turn_above: with more subsets than this, a table has a row for each subset instead of each encoder.
         names: what a subset's code stands for.

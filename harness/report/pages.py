@@ -109,10 +109,8 @@ def _task_page(task: str, results: Sequence[Result]) -> str:
         "[All tasks](README.md), with where the records come from.",
         *(markdown(table, level=2) for table in boards(results)),
         "## Data",
-        markdown_grid(_data_table(task, results)),
+        *(markdown_grid(_data_table(task, part)) for part in split_sample(results)),
         "sha256: the start of it; the records have all of it, and that of each file.",
-        "## Protocol",
-        _signatures(results),
         "## How to repeat it",
         _commands(results, [task]),
     )
@@ -162,7 +160,7 @@ def _readme_block(results: Sequence[Result], folder: str) -> str:
     )
     # The bundled sample only where there is nothing else.
     tables = (markdown(table, level=3) for table in overview(results)[:1])
-    return _join(_GENERATED, *tables, f"More: [all results and how to repeat them]({folder}/README.md), {pages}.")
+    return _join("", *tables, f"More: [all results and how to repeat them]({folder}/README.md), {pages}.")
 
 
 def _between_markers(readme: Path, text: str, block: str) -> str:

@@ -234,32 +234,29 @@ def kind_of(metric: str) -> Kind:
 def rank_encoders(task: str, results: Sequence[Result], metric: str) -> tuple[list[str], str]:
     """The encoders by the task's main average, descending, those without it by name; and a line that says so.
 
-    The average is the one that the most encoders have. Without averages: the mean of `metric` over all subsets.
+    Of an average and its stand-ins, the one that the most encoders have counts. Where there is no average: the mean
+    of `metric` over all subsets.
     """
     layout, of_task = layout_of(task), [result for result in results if result.task == task]
     metric = layout.rank_by or metric
-    averages = sorted(
-        {r.subset for r in of_task if split_tag(r.subset)[0] in layout.ranking},
-        key=lambda name: (
-            -sum(metric in r.metrics for r in of_task if r.subset == name),
-            layout.ranking.index(split_tag(name)[0]),
-            name,
-        ),
-    )
-    subsets = averages[:1] or sorted({r.subset for r in of_task})
+    values = values_of(of_task)
+    names = sorted({result.encoder for result in results})
+
+    def preference(average: str) -> tuple[int, int, str]:
+        frequency = sum((name, (task, average, metric)) in values for name in names)
+        return (layout.ranking.index(split_tag(average)[0]), -frequency, average)
+
+    present = {result.subset for result in of_task}
+    averages = sorted((name for name in present if split_tag(name)[0] in layout.ranking), key=preference)
+    subsets = averages[:1] or sorted(present)
     scores: dict[str, float] = {}
-    for encoder in sorted({result.encoder for result in results}):
-        own = [
-            r.metrics[metric] for r in of_task if r.encoder == encoder and r.subset in subsets and metric in r.metrics
-        ]
-        if subsets and len(own) == len(subsets):
-            scores[encoder] = sum(own) / len(own)
-    encoders = sorted({r.encoder for r in results}, key=lambda e: (e not in scores, -scores.get(e, 0.0), e))
-    label = metric_label(metric)
-    note = (
-        f"encoders by {subsets[0]} ({label})" if len(subsets) == 1 else f"encoders by the mean of {label}, else by name"
-    )
-    return encoders, note if scores else ""
+    for name in names:
+        own = [values[key] for subset in subsets if (key := (name, (task, subset, metric))) in values]
+        if own and len(own) == len(subsets):
+            scores[name] = sum(own) / len(own)
+    by = subsets[0] if len(subsets) == 1 else "the mean over the subsets"
+    note = f"order of encoders: {by} ({metric_label(metric)}){', then by name' if len(scores) < len(names) else ''}"
+    return sorted(names, key=lambda name: (name not in scores, -scores.get(name, 0.0), name)), note if scores else ""
 
 
 def encoder_labels(results: Sequence[Result], encoders: Sequence[str]) -> tuple[dict[str, str], list[str]]:

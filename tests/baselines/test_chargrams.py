@@ -115,7 +115,7 @@ def test_equal_in_another_process_with_other_string_hashes():
 
 @pytest.mark.parametrize("query", ["dim=0", "dim=-1", "ngrams=5-3", "ngrams=0-2", "ngrams=a", "ngrams=", "ngrams=3-99"])
 def test_options_that_make_no_sense_are_refused(query):
-    with pytest.raises(InputError, match="chargrams: (dim|ngrams)"):
+    with pytest.raises(InputError, match=r"chargrams: (dim|ngrams)"):
         load_encoder(f"chargrams?{query}")
 
 

@@ -35,7 +35,7 @@ def test_vectors_are_those_of_the_library(encoder):
 
 def test_translations_are_near(encoder):
     cat, chat, rain = encoder.encode(["The cat sleeps on the sofa.", "Le chat dort sur le canapé.", "Mañana lloverá."])
-    assert cosine(cat, chat) > 0.8 > 0.4 > cosine(cat, rain)
+    assert cosine(cat, chat) > 0.7 > 0.5 > cosine(cat, rain)
 
 
 def test_vectors_do_not_depend_on_the_number_of_cores(encoder):

@@ -1,0 +1,202 @@
+"""`leaderboard run` as a user drives it: good runs, exit codes, and one line for everything that is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import one_line_error
+
+Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
+
+ENCODERS = """
+import numpy as np
+
+class Letters:
+    name, fingerprint, dim, uses_lang = "letters", "letters-v1", 32, False
+
+    def encode(self, sentences, *, lang=None):
+        rows = [np.bincount([ord(c) % 32 for c in s], minlength=32) for s in sentences]
+        return np.array(rows, np.float32).reshape(len(sentences), 32)
+
+class Changed(Letters):
+    def __init__(self, change):
+        self.change, self.fingerprint = change, change.__name__
+
+    def encode(self, sentences, *, lang=None):
+        return self.change(super().encode(sentences), lang)
+
+def letters(): return Letters()
+
+def nan():
+    def nan(vectors, lang):
+        vectors[2, 1] = np.nan
+        return vectors
+    return Changed(nan)
+
+def infinite(): return Changed(lambda vectors, lang: vectors + np.inf)
+
+def narrow(): return Changed(lambda vectors, lang: vectors[:, :5])
+
+def crashing():
+    def crash(vectors, lang):
+        if lang == "ar":
+            raise ValueError("out of Arabic")
+        return vectors
+    return Changed(crash)
+"""
+
+
+@pytest.fixture
+def encoders(tmp_path: Path) -> None:
+    """A user's module in the current folder."""
+    (tmp_path / "mine.py").write_text(ENCODERS)
+
+
+def shown(leaderboard: Leaderboard, *arguments: str) -> list[dict]:
+    done = leaderboard("show", "--format", "json", *arguments)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.usefixtures("encoders")
+def test_sample_suite_from_run_to_show(leaderboard: Leaderboard, tmp_path: Path) -> None:
+    done = leaderboard("run", "--suite", "sample", "--encoder", "python:mine:letters", "--encoder", "chargrams")
+    assert done.returncode == 0, done.stderr
+    rows = shown(leaderboard)
+    assert {row["encoder"] for row in rows} == {"letters", "chargrams"}
+    assert {row["task"] for row in rows} == {"sts17", "language-bias", "bucc", "tatoeba"}
+    assert all("@sample" in row["subset"] and row["source"] == "measured" for row in rows)
+    assert {"encoder", "task", "subset", "metric", "value", "n", "signature", "source"} <= set(rows[0])
+    files = {path: path.read_bytes() for path in (tmp_path / "results").rglob("*.json")}
+    again = leaderboard("run", "--suite", "sample", "--encoder", "python:mine:letters", "--encoder", "chargrams")
+    assert again.returncode == 0 and "(stored)" in again.stderr
+    assert {path: path.read_bytes() for path in (tmp_path / "results").rglob("*.json")} == files
+
+
+@pytest.mark.usefixtures("encoders")
+def test_tasks_and_subsets_are_selected(leaderboard: Leaderboard) -> None:
+    done = leaderboard(
+        "run", "--encoder", "python:mine:letters?name=abc", "--task", "tatoeba", "--subset", "de@sample"
+    )
+    assert done.returncode == 0, done.stderr
+    rows = shown(leaderboard)
+    assert {(row["encoder"], row["task"], row["subset"]) for row in rows} == {("abc", "tatoeba", "deu@sample")}
+    assert {row["metric"] for row in rows} == {"accuracy_en_xx", "accuracy_xx_en", "f1_weighted_xx_en"}
+
+
+@pytest.mark.usefixtures("encoders")
+def test_an_encoder_that_fails_does_not_take_the_others_down(leaderboard: Leaderboard) -> None:
+    done = leaderboard(
+        "run", "--task", "sts17", "--encoder", "python:mine:crashing", "--encoder", "python:mine:letters"
+    )
+    assert done.returncode == 3
+    assert "FAILED" in done.stderr and "out of Arabic" in done.stderr
+    rows = shown(leaderboard)
+    assert "en-de@sample" in {row["subset"] for row in rows if row["encoder"] == "crashing"}
+    assert "ar-ar@sample" not in {row["subset"] for row in rows if row["encoder"] == "crashing"}
+    assert "avg-cross@sample" in {row["subset"] for row in rows if row["encoder"] == "letters"}
+
+
+@pytest.mark.usefixtures("encoders")
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["--encoder", "muze"], ["unknown encoder 'muze'", "'muse'"]),
+        (["--encoder", "chargrams?dimm=3"], ["option", "'dimm'", "'dim'"]),
+        (["--encoder", "chargrams?dim=many"], ["dim", "number", "'many'"]),
+        (["--encoder", "python:nowhere:factory"], ["nowhere"]),
+        (["--encoder", "python:mine:lettres"], ["mine", "lettres"]),
+        (["--encoder", "python:mine:nan"], ["'nan'", "NaN", "row 2", "sentence"]),
+        (["--encoder", "python:mine:infinite"], ["'infinite'", "infinity", "row 0"]),
+        (["--encoder", "python:mine:narrow"], ["'narrow'", "shape", "5)"]),
+        (["--encoder", "chargrams", "--encoder", "chargrams"], ["one name", "name="]),
+        (["--encoder", "chargrams", "--task", "sts18"], ["unknown task 'sts18'", "'sts17'"]),
+        (["--encoder", "chargrams", "--subset", "en-dee@sample"], ["unknown subset", "'en-de@sample'"]),
+        (["--encoder", "chargrams", "--task", "tatoeba", "--subset", "dee"], ["dee", "deu"]),
+        (["--encoder", "chargrams", "--subset", "en-de"], ["en-de missing", "en-de@sample"]),
+        (["--encoder", "chargrams", "--suite", "paper"], ["HARNESS_DATA"]),
+        (["--encoder", "chargrams", "--data-dir", "nowhere"], ["nowhere", "not a folder"]),
+        (["--encodr", "chargrams"], ["--encodr", "--encoder"]),
+        (["--suite", "fast"], ["fast", "sample"]),
+    ],
+)
+def test_wrong_use_gives_one_line_and_exit_code_2(
+    leaderboard: Leaderboard, arguments: list[str], parts: list[str]
+) -> None:
+    message = one_line_error(leaderboard("run", *arguments))
+    for part in parts:
+        assert part in message
+
+
+def test_an_empty_data_directory_is_no_sample(leaderboard: Leaderboard, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    message = one_line_error(leaderboard("run", "--encoder", "chargrams", "--data-dir", "data"))
+    assert "no data set found" in message
+
+
+def test_an_absent_set_is_said_and_no_failure(leaderboard: Leaderboard, tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "sts17-extended"
+    folder.mkdir(parents=True)
+    # A byte order mark and Windows line ends are accepted.
+    (folder / "STS.en-de.txt").write_bytes("\ufeffa b\tc d\t1.5\r\nabc\tabd\t4\r\nx\ty\t0\r\n".encode())
+    done = leaderboard("run", "--encoder", "chargrams", HARNESS_DATA="data")
+    assert done.returncode == 0, done.stderr
+    assert "not in the data directory: sts17" in done.stderr and "bucc de-en fr-en ru-en zh-en" in done.stderr
+    assert {row["subset"] for row in shown(leaderboard)} == {"en-de"}
+
+
+@pytest.mark.parametrize("place", ["results", "cache"])
+def test_a_file_in_a_folders_place_gives_one_line(leaderboard: Leaderboard, tmp_path: Path, place: str) -> None:
+    (tmp_path / "taken").write_text("")
+    done = leaderboard("run", "--encoder", "chargrams", "--task", "sts17", f"--{place}{'-dir' * (place == 'cache')}", "taken")
+    assert "cannot be written" in one_line_error(done)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file size limit as on Linux")
+@pytest.mark.parametrize("limit", [0, 20_000, 200_000])
+def test_a_full_disk_gives_one_line_and_loses_nothing(tmp_path: Path, limit: int) -> None:
+    """RLIMIT_FSIZE makes writes beyond `limit` bytes a file fail, as a full disk does."""
+    command = [str(Path(sys.executable).parent / "leaderboard"), "run", "--encoder", "chargrams", "--suite", "sample"]
+    environment = {**os.environ, "HARNESS_CACHE": str(tmp_path / "cache")}
+
+    def limited() -> None:
+        import signal
+
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, preexec_fn=limited, capture_output=True, text=True, timeout=100
+    )
+    message = one_line_error(done)
+    assert "cannot be written" in message
+    assert not list(tmp_path.rglob("*.part"))
+    for file in tmp_path.rglob("records/*/*.json"):
+        json.loads(file.read_text())
+    healthy = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100)
+    assert healthy.returncode == 0, healthy.stderr
+
+
+def test_a_closed_pipe_is_no_failure(tmp_path: Path) -> None:
+    script = f"{Path(sys.executable).parent / 'leaderboard'} encoders --format json | head -c 1"
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+
+
+def test_the_api_reads_like_the_command_line(tmp_path: Path) -> None:
+    script = """
+        from harness import evaluate, load_encoder, tasks
+        results = evaluate("chargrams", "sts17", subsets=["avg-same@sample"])
+        assert [r.subset for r in results][-1] == "avg-same@sample"
+        assert evaluate(load_encoder("chargrams"), tasks.get_task("sts17"), subsets=["en-en@sample"])[0].n == 60
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
