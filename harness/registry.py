@@ -138,7 +138,7 @@ def encoder_info(name: str) -> EncoderInfo:
     if not callable(found):
         raise InputError(f"encoder {name!r} ({entry.value}) is neither an EncoderInfo nor a factory")
     summary = (inspect.getdoc(found) or "").partition("\n")[0]
-    return EncoderInfo(factory=found, description=summary, backend=entry.value.partition(".")[0])
+    return EncoderInfo(factory=found, description=summary, backend=entry.module.partition(".")[0])
 
 
 def check_spec(spec: str | Spec) -> Spec:

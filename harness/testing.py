@@ -48,7 +48,6 @@ def check_encoder(
     before = encoder.fingerprint, encoder.dim, encoder.uses_lang
 
     reference = _encode(encoder, texts, lang)
-    held = encoder.encode(texts, lang=lang)
     scale = float(np.linalg.norm(reference.astype(np.float64), axis=1).max())
 
     def check_same(found: np.ndarray, rows: Sequence[int], promise: str) -> None:
@@ -86,6 +85,8 @@ def check_encoder(
             promise = "uses_lang is False, but the vectors depend on lang"
             check_same(_encode(encoder, texts, other), everything, promise)
     check_same(_encode(encoder, texts, lang), everything, "vectors depend on earlier calls")
+    held = encoder.encode(texts, lang=lang)
+    encoder.encode(texts[::-1], lang=lang)
     check_same(held, everything, "a later call overwrites the array that an earlier one returned")
     after = encoder.fingerprint, encoder.dim, encoder.uses_lang
     _check(before == after, f"fingerprint, dim or uses_lang changed while encoding: {before} became {after}")

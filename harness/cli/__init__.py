@@ -27,6 +27,7 @@ def make_app() -> typer.Typer:
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # plain help: importing rich would double the time that it takes
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):

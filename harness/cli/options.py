@@ -9,21 +9,34 @@ import typer
 
 DataDirOption = Annotated[
     Path | None,
-    typer.Option("--data-dir", envvar="HARNESS_DATA", show_default=False, help="Folder with the data sets."),
+    typer.Option(
+        "--data-dir", metavar="DIR", envvar="HARNESS_DATA", show_default=False, help="Folder with the data sets."
+    ),
 ]
 CacheDirOption = Annotated[
     Path | None,
     typer.Option(
-        "--cache-dir", envvar="HARNESS_CACHE", show_default="user cache", help="Folder for vectors and models."
+        "--cache-dir",
+        metavar="DIR",
+        envvar="HARNESS_CACHE",
+        show_default="user cache",
+        help="Folder for vectors and models.",
     ),
 ]
-ResultsOption = Annotated[Path, typer.Option("--results", help="Folder with the result records.")]
+ResultsOption = Annotated[Path, typer.Option("--results", metavar="DIR", help="Folder with the result records.")]
 EncoderOption = Annotated[
     list[str] | None,
-    typer.Option("--encoder", show_default=False, help="Encoder: an alias, or KIND:LOCATION?option=value. Repeatable."),
+    typer.Option(
+        "--encoder",
+        metavar="SPEC",
+        show_default=False,
+        help="Encoder: an alias, or KIND:LOCATION?option=value. Repeatable.",
+    ),
 ]
-TaskOption = Annotated[list[str] | None, typer.Option("--task", show_default=False, help="Task. Repeatable.")]
+TaskOption = Annotated[
+    list[str] | None, typer.Option("--task", metavar="NAME", show_default=False, help="Task. Repeatable.")
+]
 SubsetOption = Annotated[
     list[str] | None,
-    typer.Option("--subset", show_default=False, help="Subset, language or group. Repeatable."),
+    typer.Option("--subset", metavar="NAME", show_default=False, help="Subset, language or group. Repeatable."),
 ]

@@ -39,10 +39,14 @@ def run(
     results: ResultsOption = Path("results"),
     cache_dir: CacheDirOption = None,
     device: Annotated[
-        str | None, typer.Option(show_default=False, help="Device of encoders that have one: cpu, cuda, cuda:1, mps.")
+        str | None,
+        typer.Option(
+            metavar="NAME", show_default=False, help="Device of encoders that have one: cpu, cuda, cuda:1, mps."
+        ),
     ] = None,
     batch_size: Annotated[
-        int | None, typer.Option(min=1, show_default=False, help="Sentences a batch, for encoders that have it.")
+        int | None,
+        typer.Option(metavar="N", min=1, show_default=False, help="Sentences a batch, for encoders that have it."),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what is stored.")] = False,
     save_rows: Annotated[bool, typer.Option("--save-rows", help="Keep the per-item rows (RESULTS/rows/).")] = False,

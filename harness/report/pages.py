@@ -160,17 +160,15 @@ def _readme_block(results: Sequence[Result], folder: str) -> str:
     )
     # The bundled sample only where there is nothing else.
     tables = (markdown(table, level=3) for table in overview(results)[:1])
-    return _join("", *tables, f"More: [all results and how to repeat them]({folder}/README.md), {pages}.")
+    return _join(*tables, f"More: [all results and how to repeat them]({folder}/README.md), {pages}.")
 
 
 def _between_markers(readme: Path, text: str, block: str) -> str:
     begin, end = text.find(BEGIN), text.find(END)
     if text.count(BEGIN) != 1 or text.count(END) != 1 or end < begin:
         raise InputError(f"{readme}: needs {BEGIN} and after it {END}, once each; put them where the table should be")
-    if "\r\n" in text:
-        block = block.replace("\n", "\r\n")
     newline = "\r\n" if "\r\n" in text else "\n"
-    return text[: begin + len(BEGIN)] + newline + block + text[end:]
+    return text[: begin + len(BEGIN)] + f"\n\n{block}".replace("\n", newline) + text[end:]
 
 
 def _join(*parts: str) -> str:

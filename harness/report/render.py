@@ -49,54 +49,72 @@ def terminal(table: Table, width: int) -> str:
     """
     columns = table.columns
     texts = [[cell.text for cell in row.cells] for row in table.rows]
-    widths = [max(map(len, (c.head, c.sub, *(line[i] for line in texts)))) for i, c in enumerate(columns)]
+    widths = [max(map(len, (c.sub or c.head, *(line[i] for line in texts)))) for i, c in enumerate(columns)]
+    keys = list(range(table.n_keys))
+    room = width - _span(keys, widths) - _GAP
     is_tty = sys.stdout.isatty()
+
+    def line(cells: Sequence[str], block: Sequence[int], is_bold: bool = False) -> str:
+        padded = (cells[i].rjust(widths[i]) if columns[i].is_number else cells[i].ljust(widths[i]) for i in block)
+        marked = (
+            _strong(text, is_tty and (is_bold or columns[i].is_average)) for i, text in zip(block, padded, strict=True)
+        )
+        return _BETWEEN.join(marked).rstrip()
+
     lines = [_strong(table.title, is_tty)]
-    for block in _blocks(table, widths, width):
-
-        def line(cells: Sequence[str], is_bold: bool = False, block: Sequence[int] = block) -> str:
-            padded = (
-                _strong(
-                    cells[i].rjust(widths[i]) if columns[i].is_number else cells[i].ljust(widths[i]),
-                    is_tty and (is_bold or columns[i].is_average),
-                )
-                for i in block
-            )
-            return (" " * _GAP).join(padded).rstrip()
-
+    for pieces in _blocks(_pieces(table, widths, room), widths, room):
+        block = [*keys, *(i for piece in pieces for i in piece)]
         lines.append("")
         if any(columns[i].sub for i in block):
-            lines.append(line([c.head if c.sub else "" for c in columns]))
-        lines.append(line([c.sub or c.head for c in columns]))
-        lines.append("-" * (_span(block, widths) - _GAP))
-        lines += [line(cells, row.is_average) for cells, row in zip(texts, table.rows, strict=True)]
+            above = (_above(columns[piece[0]], _span(piece, widths)) for piece in pieces)
+            lines.append(_BETWEEN.join([" " * _span(keys, widths), *above]).rstrip())
+        lines.append(line([c.sub or c.head for c in columns], block))
+        lines.append("-" * _span(block, widths))
+        lines += [line(cells, block, row.is_average) for cells, row in zip(texts, table.rows, strict=True)]
     return "\n".join([*lines, *([""] if table.notes else []), *table.notes])
 
 
 _GAP = 2
+_BETWEEN = " " * _GAP
 
 
 def _strong(text: str, is_strong: bool) -> str:
     return f"\x1b[1m{text}\x1b[0m" if is_strong else text
 
 
-def _blocks(table: Table, widths: Sequence[int], width: int) -> list[list[int]]:
-    """Which columns stand together; those under one heading stay together where a block can hold them."""
-    keys = list(range(table.n_keys))
-    room = width + _GAP - _span(keys, widths)
-    groups = [list(g) for _, g in groupby(range(table.n_keys, len(table.columns)), lambda i: table.columns[i].head)]
-    pieces = [p for g in groups for p in ([g] if _span(g, widths) <= room else [[i] for i in g])]
-    blocks: list[list[int]] = []
+def _above(column: Column, span: int) -> str:
+    """The upper level of a heading, over all of its columns."""
+    if not column.sub:
+        return " " * span
+    return f" {column.head} ".center(span, "-") if span >= len(column.head) + 4 else column.head.rjust(span)
+
+
+def _pieces(table: Table, widths: list[int], room: int) -> list[list[int]]:
+    """Columns that stay together: those under one heading, where a block can hold them. Widens them for the heading."""
+    pieces: list[list[int]] = []
+    for head, group in groupby(range(table.n_keys, len(table.columns)), lambda i: table.columns[i].head):
+        together = list(group)
+        fits = max(_span(together, widths), len(head)) <= room
+        for piece in [together] if fits else [[i] for i in together]:
+            pieces.append(piece)
+            for n, i in enumerate(piece):  # share what is lacking among the columns
+                widths[i] += max(0, len(head) - _span(piece, widths)) // (len(piece) - n)
+    return pieces
+
+
+def _blocks(pieces: Sequence[list[int]], widths: Sequence[int], room: int) -> list[list[list[int]]]:
+    """As many pieces to a block as there is room for, one at least."""
+    blocks: list[list[list[int]]] = []
     for piece in pieces:
-        if blocks and _span([*blocks[-1], *piece], widths) <= room:
-            blocks[-1] += piece
+        if blocks and _span([i for other in [*blocks[-1], piece] for i in other], widths) <= room:
+            blocks[-1].append(piece)
         else:
-            blocks.append(list(piece))
-    return [keys + block for block in blocks] or [keys]
+            blocks.append([piece])
+    return blocks or [[]]
 
 
 def _span(columns: Sequence[int], widths: Sequence[int]) -> int:
-    return sum(widths[i] + _GAP for i in columns)
+    return sum(widths[i] + _GAP for i in columns) - _GAP
 
 
 def markdown(table: Table, *, level: int = 3) -> str:

@@ -83,9 +83,7 @@ def test_sample_suite_from_run_to_show(leaderboard: Leaderboard, tmp_path: Path)
 
 @pytest.mark.usefixtures("encoders")
 def test_tasks_and_subsets_are_selected(leaderboard: Leaderboard) -> None:
-    done = leaderboard(
-        "run", "--encoder", "python:mine:letters?name=abc", "--task", "tatoeba", "--subset", "de@sample"
-    )
+    done = leaderboard("run", "--encoder", "python:mine:letters?name=abc", "--task", "tatoeba", "--subset", "de@sample")
     assert done.returncode == 0, done.stderr
     rows = shown(leaderboard)
     assert {(row["encoder"], row["task"], row["subset"]) for row in rows} == {("abc", "tatoeba", "deu@sample")}
@@ -156,7 +154,9 @@ def test_an_absent_set_is_said_and_no_failure(leaderboard: Leaderboard, tmp_path
 @pytest.mark.parametrize("place", ["results", "cache"])
 def test_a_file_in_a_folders_place_gives_one_line(leaderboard: Leaderboard, tmp_path: Path, place: str) -> None:
     (tmp_path / "taken").write_text("")
-    done = leaderboard("run", "--encoder", "chargrams", "--task", "sts17", f"--{place}{'-dir' * (place == 'cache')}", "taken")
+    done = leaderboard(
+        "run", "--encoder", "chargrams", "--task", "sts17", f"--{place}{'-dir' * (place == 'cache')}", "taken"
+    )
     assert "cannot be written" in one_line_error(done)
 
 

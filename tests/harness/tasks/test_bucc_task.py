@@ -101,7 +101,9 @@ def test_a_repeated_sentence_is_not_scored_but_its_gold_pair_counts() -> None:
     assert (metrics["precision_train"], metrics["recall_train"]) == (100, 50)
     assert "f1_test" not in metrics
     plain = bucc_task(Protocol(dedup="none"), name="bucc-plain")
-    assert plain.aggregate(plain.rows(BUCCPair("xx-en", "xx", "en", split, None), encode_by_table))["recall_train"] == 100
+    assert (
+        plain.aggregate(plain.rows(BUCCPair("xx-en", "xx", "en", split, None), encode_by_table))["recall_train"] == 100
+    )
 
 
 def test_signature_spells_the_protocol() -> None:

@@ -1,0 +1,167 @@
+"""What every model in Hugging Face's formats needs: where it is, what identifies it, how it is loaded.
+
+Only safetensors and `weights_only` checkpoints are read, and no code of a model runs unless the user says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from harness.errors import HarnessError, InputError
+
+Precision = Literal["fp32", "bf16", "fp16"]
+T = TypeVar("T")
+
+_WEIGHTS = ("*.safetensors", "*.bin")
+# Other backends' copies of the weights, and files that no loader reads.
+_UNREAD_FOLDERS = {"onnx", "openvino", "coreml"}
+_UNREAD_SUFFIXES = {".md", ".h5", ".msgpack", ".onnx", ".ot", ".png"}
+_PROBE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model that was found.
+
+    Attributes:
+        path: what the libraries take: a folder, or a hub id.
+        identity: equal identities promise equal weights: `HUB_ID@COMMIT`, or `sha256:` and 16 digits of a folder's
+            content. No machine path.
+        revision: the commit, for a hub id.
+        is_local: whether nothing needs to be downloaded.
+    """
+
+    path: str
+    identity: str
+    revision: str | None = None
+    is_local: bool = True
+
+
+def open_model(location: str, revision: str | None, load: Callable[[Source], T]) -> tuple[T, Source]:
+    """Load the model at `location`, a folder or a hub id, with `load`; from the hub's local cache where it is there.
+
+    Raises:
+        InputError: no such folder or model, a hub that cannot be reached, a folder that is no model of this kind.
+    """
+    folder = Path(location).expanduser()
+    if folder.is_dir():
+        if revision:
+            raise InputError(f"{location!r} is a folder: `revision` is for models of a hub")
+        source = Source(str(folder), f"sha256:{folder_digest(folder)[:16]}")
+        return _load(location, source, load), source
+    if folder.is_absolute() or location.startswith((".", "~")) or location.count("/") > 1:
+        raise InputError(f"no model folder {location!r}")
+    cached = cached_snapshot(location, revision)
+    if cached:
+        source = Source(location, f"{location}@{cached.name}", cached.name)
+        try:
+            return _load(location, source, load), source
+        except InputError:  # a download that was cut off
+            if not _may_use_hub():
+                raise
+    commit = _commit(location, revision)
+    source = Source(location, f"{location}@{commit}", commit, is_local=False)
+    return _load(location, source, load), source
+
+
+def folder_digest(folder: Path) -> str:
+    """SHA-256, in hexadecimal, over the names and contents of the files of a model folder, sorted by name.
+
+    Files that no loader reads (hidden ones, Markdown, weights of other backends) do not count.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*"), key=lambda p: p.relative_to(folder).parts):
+        parts = path.relative_to(folder).parts
+        skipped = path.suffix in _UNREAD_SUFFIXES or any(p.startswith(".") or p in _UNREAD_FOLDERS for p in parts)
+        if skipped or not path.is_file():
+            continue
+        with path.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else None
+            content = content or hashlib.sha256(file.read()).hexdigest()  # Python 3.10
+        digest.update(f"{'/'.join(parts)}\0{content}\n".encode())
+    return digest.hexdigest()
+
+
+def cached_snapshot(hub_id: str, revision: str | None = None) -> Path | None:
+    """The folder of a hub's model in the local cache, if its configuration and weights are there."""
+    try:
+        from huggingface_hub import try_to_load_from_cache
+        from huggingface_hub.errors import HFValidationError
+    except ImportError:
+        return None
+    try:
+        found = [try_to_load_from_cache(hub_id, name, revision=revision) for name in ("modules.json", "config.json")]
+    except HFValidationError:
+        raise InputError(f"{hub_id!r} is neither a folder nor the id of a model on the hub") from None
+    for path in found:
+        if isinstance(path, str):
+            folder = Path(path).parent
+            if any(True for pattern in _WEIGHTS for _ in folder.rglob(pattern)):
+                return folder
+    return None
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without transformers' progress bars and reports of unused weights while a model is loaded."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def torch_dtype(precision: Precision) -> Any:
+    """The PyTorch type of a precision."""
+    import torch
+
+    return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+
+
+def _load(location: str, source: Source, load: Callable[[Source], T]) -> T:
+    try:
+        with quiet():
+            return load(source)
+    except HarnessError:
+        raise
+    except Exception as error:  # the libraries raise OSError, ValueError, KeyError, ... on a folder they cannot read
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise InputError(f"cannot load the model {location!r}: {lines[0]}") from error
+
+
+def _may_use_hub() -> bool:
+    return os.environ.get("HF_HUB_OFFLINE", "").lower() not in ("1", "true", "yes", "on")
+
+
+def _commit(hub_id: str, revision: str | None) -> str:
+    """The commit of a hub's model, asked once: the libraries would try for a minute before they give up."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+
+    remedy = "copy its folder here and use KIND:FOLDER"
+    if not _may_use_hub():
+        raise InputError(f"model {hub_id!r} is not in the local cache and HF_HUB_OFFLINE is set; unset it, or {remedy}")
+    try:
+        commit = HfApi().model_info(hub_id, revision=revision, timeout=_PROBE_SECONDS).sha
+    except RevisionNotFoundError:
+        raise InputError(f"model {hub_id!r} has no revision {revision!r}") from None
+    except RepositoryNotFoundError:
+        raise InputError(f"the hub has no model {hub_id!r} (or it is private: log in first)") from None
+    except Exception as error:  # whatever the network layer raises
+        raise InputError(
+            f"model {hub_id!r} is not in the local cache and the hub cannot be reached ({type(error).__name__}); "
+            f"go online, or {remedy}"
+        ) from error
+    return str(commit)

@@ -1,0 +1,216 @@
+"""Any sentence-transformers model: `sentence-transformers:LOCATION`, a hub id or a folder.
+
+Library: Reimers & Gurevych 2019, "Sentence-BERT" (https://sbert.net).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from baselines.batches import available_cores, encode_by_length, legal_text, token_lengths
+from baselines.huggingface import Precision, Source, open_model, torch_dtype
+from harness.errors import InputError
+from harness.registry import EncoderInfo
+
+# With more threads than this, Python's interpreter lock holds them up.
+_MAX_WORKERS = 16
+
+
+class SentenceTransformerEncoder:
+    """Sentences to vectors through a loaded `sentence_transformers.SentenceTransformer`; `lang` is ignored.
+
+    The first module (the transformer) runs in `precision`; pooling and all that follows run in float32, so that
+    vectors are not rounded a second time. The vector of a sentence depends on its neighbours in the batch by rounding
+    only (less than 1e-6 in fp32, about 1e-3 of its length in bf16).
+    """
+
+    uses_lang = False
+
+    def __init__(
+        self,
+        model: Any,
+        identity: str,
+        *,
+        name: str,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        max_length: int | None = None,
+        precision: Precision = "fp32",
+        truncate_dim: int | None = None,
+        batch_size: int = 32,
+        normalize: bool = False,
+    ):
+        if batch_size < 1:
+            raise InputError(f"{name}: batch_size must be at least 1, not {batch_size}")
+        self.name = name
+        self._model = model
+        self._batch_size = batch_size
+        self._normalize = normalize
+        self._prompt = _effective_prompt(name, model, prompt, prompt_name)
+        if max_length is not None:
+            _set_max_length(name, model, max_length)
+        self.dim = _output_dim(name, model, truncate_dim)
+        _set_precision(model, precision)
+        self._lock = threading.Lock()
+        shown = {
+            "prompt": self._prompt,
+            "max_length": model.max_seq_length,
+            "precision": precision,
+            "truncate_dim": truncate_dim,
+            "normalize": normalize,
+        }
+        self.fingerprint = "|".join([identity, *(f"{key}:{value}" for key, value in shown.items())])
+
+    def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+        """A float32 array of shape (len(sentences), dim)."""
+        texts = [legal_text(text) for text in sentences]
+        on_cpu = self._model.device.type == "cpu"
+        return encode_by_length(
+            texts,
+            token_lengths(getattr(self._model[0], "tokenizer", None), texts, self._model.max_seq_length),
+            self._encode_batch,
+            dim=self.dim,
+            batch_size=self._batch_size,
+            workers=min(available_cores(), _MAX_WORKERS) if on_cpu else 0,
+        )
+
+    def _encode_batch(self, texts: list[str]) -> np.ndarray:
+        import torch
+        from sentence_transformers.util import batch_to_device
+
+        with torch.inference_mode():
+            with self._lock:  # a tokenizer changes its own padding while it runs
+                features = self._model.preprocess(texts, prompt=self._prompt)
+            vectors = self._model(batch_to_device(features, self._model.device))["sentence_embedding"]
+            vectors = vectors[:, : self.dim].float()
+            if self._normalize:
+                vectors = torch.nn.functional.normalize(vectors, dim=1)
+            return np.asarray(vectors.cpu().numpy())
+
+
+def load(
+    location: str,
+    *,
+    name: str | None = None,
+    prompt: str | None = None,
+    prompt_name: str | None = None,
+    max_length: int | None = None,
+    precision: Precision = "fp32",
+    truncate_dim: int | None = None,
+    revision: str | None = None,
+    device: str | None = None,
+    batch_size: int = 32,
+    normalize: bool = False,
+    trust_remote_code: bool = False,
+) -> SentenceTransformerEncoder:
+    """Load a sentence-transformers model.
+
+    Args:
+        location: a folder, or the id of a model on the hub (taken from the local cache if it is there).
+        name: under which results are stored.
+        prompt: what every sentence begins with. None: the model's own default prompt, if it has one; "": none.
+        prompt_name: one of the prompts that the model itself comes with.
+        max_length: tokens after which a sentence is cut; the model's own by default.
+        precision: of the transformer. bf16 is faster where the processor computes in it.
+        truncate_dim: keep the first dimensions only (Matryoshka models).
+        revision: branch, tag or commit on the hub.
+        device: as PyTorch names it (`cpu`, `cuda:0`); the best one there is by default.
+        batch_size: sentences that run at a time (per core on a CPU).
+        normalize: scale vectors to unit length.
+        trust_remote_code: run code that comes with the model. Only for models whose code you have read.
+
+    Raises:
+        InputError: no such model, a hub that cannot be reached, or an option that does not fit the model.
+    """
+
+    def open_source(source: Source) -> Any:
+        from sentence_transformers import SentenceTransformer
+
+        return SentenceTransformer(
+            source.path,
+            revision=source.revision,
+            device=device,
+            trust_remote_code=trust_remote_code,
+            local_files_only=source.is_local,
+        )
+
+    model, source = open_model(location, revision, open_source)
+    return SentenceTransformerEncoder(
+        model,
+        f"sentence-transformers/{source.identity}",
+        name=name or location,
+        prompt=prompt,
+        prompt_name=prompt_name,
+        max_length=max_length,
+        precision=precision,
+        truncate_dim=truncate_dim,
+        batch_size=batch_size,
+        normalize=normalize,
+    )
+
+
+def _effective_prompt(name: str, model: Any, prompt: str | None, prompt_name: str | None) -> str:
+    """The text that every sentence begins with: as given, else what the library would take."""
+    if prompt is not None and prompt_name is not None:
+        raise InputError(f"{name}: give prompt or prompt_name, not both")
+    if prompt is not None:
+        return prompt
+    prompt_name = prompt_name or model.default_prompt_name
+    if prompt_name is None:
+        return ""
+    if prompt_name not in model.prompts:
+        raise InputError(f"{name}: the model has no prompt {prompt_name!r}; it has {', '.join(model.prompts) or 'none'}")
+    return str(model.prompts[prompt_name] or "")
+
+
+def _set_max_length(name: str, model: Any, max_length: int) -> None:
+    """Cut sentences after `max_length` tokens, if the model has positions for as many."""
+    config = getattr(model, "config", None)
+    limit = getattr(config, "max_position_embeddings", None)
+    if limit and "roberta" in config.model_type:
+        limit -= config.pad_token_id + 1  # these models number positions from there
+    if max_length < 3 or (limit and max_length > limit):
+        raise InputError(f"{name}: max_length must be 3 to {limit or 'any number'}, not {max_length}")
+    model.max_seq_length = max_length
+
+
+def _output_dim(name: str, model: Any, truncate_dim: int | None) -> int:
+    dim = model.get_embedding_dimension()
+    if dim is None:
+        raise InputError(f"{name}: the model does not say how long its vectors are")
+    if truncate_dim is not None and not 1 <= truncate_dim <= dim:
+        raise InputError(f"{name}: truncate_dim must be 1 to {dim}, not {truncate_dim}")
+    return int(truncate_dim or dim)
+
+
+def _set_precision(model: Any, precision: Precision) -> None:
+    """The first module in `precision`, its output and all other modules in float32.
+
+    Said outright for fp32 too: checkpoints that are stored in half precision would otherwise stay so.
+    """
+    import torch
+
+    def widen(module: Any, args: Any, features: dict[str, Any]) -> dict[str, Any]:
+        return {
+            key: value.float() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+            for key, value in features.items()
+        }
+
+    model.eval().float()
+    if precision != "fp32":
+        model[0].to(torch_dtype(precision)).register_forward_hook(widen)
+
+
+sentence_transformers = EncoderInfo(
+    factory=load,
+    description="any sentence-transformers model: a hub id or a folder",
+    backend="sentence-transformers",
+    is_kind=True,
+    location_form="HUB_ID-or-DIR",
+    extra="torch",
+    modules=("sentence_transformers",),
+)

