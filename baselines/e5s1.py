@@ -73,7 +73,9 @@ def _read(blob: bytes) -> tuple[dict[str, Any], dict[str, NDArray[np.float32]]]:
         return {f"{target}.weight": weight, f"{target}.bias": flat[f"{source}.b"].reshape(rows)}
 
     def norm(source: str, target: str) -> dict[str, NDArray[np.float32]]:
-        return {f"{target}.{long}": flat[f"{source}.{s}"].reshape(hidden) for long, s in (("weight", "w"), ("bias", "b"))}
+        return {
+            f"{target}.{long}": flat[f"{source}.{s}"].reshape(hidden) for long, s in (("weight", "w"), ("bias", "b"))
+        }
 
     tensors = {
         "embeddings.word_embeddings.weight": flat["emb.word"].reshape(vocab, hidden),

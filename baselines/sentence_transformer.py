@@ -163,7 +163,9 @@ def _effective_prompt(name: str, model: Any, prompt: str | None, prompt_name: st
     if prompt_name is None:
         return ""
     if prompt_name not in model.prompts:
-        raise InputError(f"{name}: the model has no prompt {prompt_name!r}; it has {', '.join(model.prompts) or 'none'}")
+        raise InputError(
+            f"{name}: the model has no prompt {prompt_name!r}; it has {', '.join(model.prompts) or 'none'}"
+        )
     return str(model.prompts[prompt_name] or "")
 
 

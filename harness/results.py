@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterable
@@ -119,8 +120,12 @@ def _dump(results: list[Result]) -> bytes:
 
 def _read(file: Path) -> list[Result]:
     try:
-        return [Result(**record) for record in json.loads(file.read_text(encoding="utf-8"))]
-    except (ValueError, TypeError, OSError) as error:
+        results = [Result(**record) for record in json.loads(file.read_text(encoding="utf-8"))]
+        for result in results:
+            if not all(math.isfinite(value) for value in result.metrics.values()):
+                raise ValueError(f"a score of {result.subset} is not finite")
+        return results
+    except (ValueError, TypeError, AttributeError, OSError) as error:
         raise InputError(f"{file}: no list of result records ({error}); restore the file or delete it") from None
 
 

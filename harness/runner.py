@@ -1,4 +1,4 @@
-"""The runner: encoder x task x subset, each distinct sentence encoded once, each result stored as soon as it is there."""
+"""The runner: encoder x task x subset; each distinct sentence encoded once, each result stored once it is there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contract tests for a package that brings an encoder of its own: call `check_encoder` in its test suite."""
+"""Contract tests for packages that bring an encoder or a task: call `check_encoder`, `check_task` in their tests."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
+from harness.data import DataDir
 from harness.encoder import Encoder
+from harness.tasks import Task
 
 # Absolute POSIX paths, homes and Windows drives; "org/model" and "https://..." are none.
 _MACHINE_PATH = re.compile(r"(?<![\w.:/-])/[\w.-]+/|(?<!\w)~[\w.-]*/|(?<!\w)[A-Za-z]:[\\/](?!/)|\\\\|file:/")
@@ -90,6 +93,56 @@ def check_encoder(
     check_same(held, everything, "a later call overwrites the array that an earlier one returned")
     after = encoder.fingerprint, encoder.dim, encoder.uses_lang
     _check(before == after, f"fingerprint, dim or uses_lang changed while encoding: {before} became {after}")
+
+
+def check_task(task: Task, data: DataDir) -> None:
+    """Check what the harness expects of a task (see `harness.tasks.Task`), on the subsets that `data` has.
+
+    Vectors are random, a function of the sentence; then all zero, which is legal.
+
+    Raises:
+        AssertionError: the first promise that is not kept, in one line.
+    """
+    for name in ("name", "version", "description", "signature"):
+        value = getattr(task, name)
+        _check(isinstance(value, str) and value.strip() != "", f"{name} must be a non-empty string, not {value!r}")
+    _check(not re.search(r"[\s/]", task.name), f"name {task.name!r} cannot name a file: it has blanks or slashes")
+    _check(len(set(task.metrics)) == len(task.metrics) > 0, f"metrics must be distinct names, not {task.metrics!r}")
+    sources = task.sources(data)
+    _check(len(sources) > 0, f"no subset found in {data.root}")
+    for subset, source in sources.items():
+        _check(source.subset == subset, f"sources: {subset!r} is the key of the source of {source.subset!r}")
+        _check(len(source.files) > 0, f"{subset}: a source without files has no checksum")
+        _check(task.resolve(subset) == (subset,), f"resolve({subset!r}) gives {task.resolve(subset)!r}")
+        _check_subset(task, subset, task.load(source))
+    for average, parts in task.averages(sources).items():
+        _check(average not in sources, f"average {average!r} has the name of a subset")
+        _check(set(parts) <= set(sources), f"average {average!r} of subsets that are not there: {parts!r}")
+
+
+def _check_subset(task: Task, subset: str, items: object) -> None:
+    count = task.count(items)
+    _check(isinstance(count, int) and count > 0, f"{subset}: count must be a positive integer, not {count!r}")
+    for kind, scale in (("random", 1), ("zero", 0)):
+
+        def encode(sentences: Sequence[str], lang: str | None, scale: int = scale) -> NDArray[np.float32]:
+            _check(all(isinstance(text, str) for text in sentences), f"{subset}: encode is given what is no sentence")
+            _check(lang is None or bool(re.fullmatch("[a-z]{2,3}", lang)), f"{subset}: {lang!r} is no ISO 639 code")
+            seeds = [int.from_bytes(text.encode("utf-8", "replace")[-16:], "little") for text in sentences]
+            vectors = np.array([np.random.default_rng(seed).standard_normal(8) for seed in seeds], dtype=np.float32)
+            return vectors.reshape(len(sentences), 8) * np.float32(scale)
+
+        rows = task.rows(items, encode)
+        lengths = {key: len(column) for key, column in rows.items()}
+        _check(len(set(lengths.values())) == 1, f"{subset}: columns of different lengths: {lengths}")
+        metrics = task.aggregate(rows)
+        extra = sorted(set(metrics).difference(task.metrics))
+        _check(not extra, f"{subset}: aggregate gives {', '.join(extra)}, which `metrics` does not name")
+        _check(len(metrics) > 0, f"{subset}: aggregate gives no metric")
+        for name, value in metrics.items():
+            _check(isinstance(value, float) and np.isfinite(value), f"{subset}: {name} is {value!r} for {kind} vectors")
+        again = task.aggregate(task.rows(items, encode))
+        _check(again == metrics, f"{subset}: the same vectors give other scores the second time")
 
 
 def _check_attributes(encoder: Encoder) -> None:

@@ -16,7 +16,7 @@ def report(
         Path | None,
         typer.Option(
             metavar="FILE",
-            show_default="README.md if it has the markers",
+            show_default="README.md beside results/, if it has the markers",
             help="File with <!-- leaderboard:begin --> and <!-- leaderboard:end -->, between which the table goes.",
         ),
     ] = None,
@@ -31,8 +31,10 @@ def report(
 
     store = ResultStore(results)
     if readme is None:
+        # Other results (a demo's, an experiment's) never enter the README unless it is named.
         default = Path("README.md")
-        readme = default if default.is_file() and pages.has_markers(default) else None
+        is_own = results == Path("results") and default.is_file() and pages.has_markers(default)
+        readme = default if is_own else None
     elif not pages.has_markers(readme):
         raise InputError(f"{readme}: has no {pages.BEGIN} and {pages.END}; put them where the table should be")
     if check:

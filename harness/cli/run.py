@@ -79,7 +79,6 @@ def run(
         from harness.report.render import render
         from harness.report.tables import boards
 
-        for table in boards(outcome.results):
-            typer.echo(render(table, "table"))
+        typer.echo("\n\n".join(render(table, "table") for table in boards(outcome.results)))
     if outcome.failures:
         raise typer.Exit(3)

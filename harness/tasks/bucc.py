@@ -40,7 +40,8 @@ class Protocol:
     @property
     def signature(self) -> str:
         """The protocol spelt out."""
-        return f"k:{self.k}|margin:{self.margin}|retrieval:{self.retrieval}|threshold:train|dedup:{self.dedup}|backend:exact"
+        mining = f"k:{self.k}|margin:{self.margin}|retrieval:{self.retrieval}"
+        return f"{mining}|threshold:train|dedup:{self.dedup}|backend:exact"
 
 
 def mine_split(protocol: Protocol, split: BUCCSplit, langs: tuple[str, str], encode: Encode, name: str) -> Rows:

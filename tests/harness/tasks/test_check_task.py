@@ -1,0 +1,48 @@
+"""`check_task` passes the harness's own tasks, and for every promise there is a broken task that it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+
+import numpy as np
+import pytest
+
+from harness.data import bundled_sample
+from harness.tasks import get_task, task_names
+from harness.testing import check_task
+
+STS = get_task("sts17")
+CALLS = count()
+
+
+@pytest.mark.parametrize("name", task_names())
+def test_own_tasks_keep_their_promises(name: str) -> None:
+    check_task(get_task(name), bundled_sample())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": ""}, "version must be"),
+        ({"name": "my task"}, "cannot name a file"),
+        ({"metrics": ("spearman", "spearman")}, "distinct"),
+        ({"metrics": ("spearman",)}, "pearson, which `metrics` does not name"),
+        ({"sources": lambda data: {}}, "no subset found"),
+        ({"sources": lambda data: {"x": next(iter(STS.sources(data).values()))}}, "is the key of"),
+        ({"resolve": lambda name: ()}, "resolve"),
+        ({"averages": lambda names: {"avg": ("nowhere",)}}, "not there"),
+        ({"averages": lambda names: {"en-en@sample": ("es-es@sample",)}}, "name of a subset"),
+        ({"count": lambda items: 0}, "positive"),
+        ({"rows": lambda items, encode: {"gold": items.gold, "cosine": items.gold[1:]}}, "different lengths"),
+        ({"rows": lambda items, encode: STS.rows(items, lambda texts, lang: encode(texts, "deutsch"))}, "ISO 639"),
+        ({"rows": lambda items, encode: {"x": encode([1, 2], None)[:, 0]}}, "no sentence"),
+        ({"aggregate": lambda rows: {}}, "no metric"),
+        ({"aggregate": lambda rows: {"spearman": float("nan")}}, "nan"),
+        ({"aggregate": lambda rows: {"spearman": float(next(CALLS))}}, "second time"),
+        ({"aggregate": lambda rows: {"spearman": 1.0 if np.any(rows["cosine"]) else np.inf}}, "zero vectors"),
+    ],
+)
+def test_broken_tasks_are_refused(change: dict, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        check_task(replace(STS, **change), bundled_sample())
