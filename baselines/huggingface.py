@@ -23,6 +23,7 @@ _WEIGHTS = ("*.safetensors", "*.bin")
 _UNREAD_FOLDERS = {"onnx", "openvino", "coreml"}
 _UNREAD_SUFFIXES = {".md", ".h5", ".msgpack", ".onnx", ".ot", ".png"}
 _PROBE_SECONDS = 10.0
+_READ_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -81,10 +82,11 @@ def folder_digest(folder: Path) -> str:
         skipped = path.suffix in _UNREAD_SUFFIXES or any(p.startswith(".") or p in _UNREAD_FOLDERS for p in parts)
         if skipped or not path.is_file():
             continue
+        content = hashlib.sha256()
         with path.open("rb") as file:
-            content = hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else None
-            content = content or hashlib.sha256(file.read()).hexdigest()  # Python 3.10
-        digest.update(f"{'/'.join(parts)}\0{content}\n".encode())
+            while block := file.read(_READ_AT_ONCE):
+                content.update(block)
+        digest.update(f"{'/'.join(parts)}\0{content.hexdigest()}\n".encode())
     return digest.hexdigest()
 
 

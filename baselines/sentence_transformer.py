@@ -18,6 +18,7 @@ from harness.registry import EncoderInfo
 
 # With more threads than this, Python's interpreter lock holds them up.
 _MAX_WORKERS = 16
+_MIN_LENGTH = 3  # the two special tokens and one of the sentence
 
 
 class SentenceTransformerEncoder:
@@ -51,8 +52,7 @@ class SentenceTransformerEncoder:
         self._batch_size = batch_size
         self._normalize = normalize
         self._prompt = _effective_prompt(name, model, prompt, prompt_name)
-        if max_length is not None:
-            _set_max_length(name, model, max_length)
+        _set_max_length(name, model, max_length)
         self.dim = _output_dim(name, model, truncate_dim)
         _set_precision(model, precision)
         self._lock = threading.Lock()
@@ -169,15 +169,28 @@ def _effective_prompt(name: str, model: Any, prompt: str | None, prompt_name: st
     return str(model.prompts[prompt_name] or "")
 
 
-def _set_max_length(name: str, model: Any, max_length: int) -> None:
-    """Cut sentences after `max_length` tokens, if the model has positions for as many."""
-    config = getattr(model, "config", None)
+def _set_max_length(name: str, model: Any, max_length: int | None) -> None:
+    """Cut sentences after `max_length` tokens, if the model has positions for as many.
+
+    A model's own default is cut to its positions, which some forget: the model would fail on a long sentence.
+    """
+    limit = _positions(getattr(model, "config", None))
+    if max_length is None:
+        if limit is not None and (model.max_seq_length or 0) > limit:
+            model.max_seq_length = limit
+    elif max_length < _MIN_LENGTH or (limit is not None and max_length > limit):
+        raise InputError(f"{name}: max_length must be {_MIN_LENGTH} to {limit or 'any number'}, not {max_length}")
+    else:
+        model.max_seq_length = max_length
+
+
+def _positions(config: Any) -> int | None:
+    """How many tokens a transformer has positions for; None where it says nothing or takes any number."""
     limit = getattr(config, "max_position_embeddings", None)
-    if limit and "roberta" in config.model_type:
-        limit -= config.pad_token_id + 1  # these models number positions from there
-    if max_length < 3 or (limit and max_length > limit):
-        raise InputError(f"{name}: max_length must be 3 to {limit or 'any number'}, not {max_length}")
-    model.max_seq_length = max_length
+    if not isinstance(limit, int) or limit <= 0:
+        return None
+    # RoBERTa and its kin number positions from the padding token's number + 1.
+    return limit - (config.pad_token_id + 1) if "roberta" in config.model_type else limit
 
 
 def _output_dim(name: str, model: Any, truncate_dim: int | None) -> int:

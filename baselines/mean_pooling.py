@@ -1,0 +1,87 @@
+"""Any transformer, pooled without training: `mean-pooling:LOCATION`, the paper's mBERT mean and XLM-R mean.
+
+Mean: the average of the last hidden states over all tokens of a sentence, the special ones included and padding left
+out (Reimers & Gurevych 2020, section 4).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from baselines.huggingface import Precision, Source, open_model
+from baselines.sentence_transformer import SentenceTransformerEncoder
+from harness.registry import EncoderInfo
+
+Pooling = Literal["mean", "cls", "max"]
+
+
+def load(
+    location: str,
+    *,
+    name: str | None = None,
+    pooling: Pooling = "mean",
+    prompt: str = "",
+    max_length: int | None = None,
+    precision: Precision = "fp32",
+    revision: str | None = None,
+    device: str | None = None,
+    batch_size: int = 32,
+    normalize: bool = False,
+    trust_remote_code: bool = False,
+) -> SentenceTransformerEncoder:
+    """Load a transformer's last hidden states with pooling on top; a trained pooling in the folder is not used.
+
+    Args:
+        location: a folder, or the id of a model on the hub (taken from the local cache if it is there).
+        name: under which results are stored.
+        pooling: mean or maximum over the tokens, or the first token alone (`cls`).
+        prompt: what every sentence begins with.
+        max_length: tokens after which a sentence is cut, special ones included. By default as many as tokenizer and
+            model take (512 for mBERT and XLM-R), as sentence-transformers does with a bare transformer.
+        precision: of the transformer; pooling runs in float32.
+        revision: branch, tag or commit on the hub.
+        device: as PyTorch names it (`cpu`, `cuda:0`); the best one there is by default.
+        batch_size: sentences that run at a time (per core on a CPU).
+        normalize: scale vectors to unit length.
+        trust_remote_code: run code that comes with the model. Only for models whose code you have read.
+
+    Raises:
+        InputError: no such model, a hub that cannot be reached, or an option that does not fit the model.
+    """
+
+    def open_source(source: Source) -> Any:
+        from sentence_transformers import SentenceTransformer, models
+
+        where = {
+            "revision": source.revision,
+            "local_files_only": source.is_local,
+            "trust_remote_code": trust_remote_code,
+        }
+        transformer = models.Transformer(
+            source.path, model_kwargs=dict(where), processor_kwargs=dict(where), config_kwargs=dict(where)
+        )
+        pooled = models.Pooling(transformer.get_embedding_dimension(), pooling)
+        return SentenceTransformer(modules=[transformer, pooled], device=device)
+
+    model, source = open_model(location, revision, open_source)
+    return SentenceTransformerEncoder(
+        model,
+        f"mean-pooling/{source.identity}|pooling:{pooling}",
+        name=name or location,
+        prompt=prompt,
+        max_length=max_length,
+        precision=precision,
+        batch_size=batch_size,
+        normalize=normalize,
+    )
+
+
+mean_pooling = EncoderInfo(
+    factory=load,
+    description="any transformer with mean, max or first-token pooling: a hub id or a folder",
+    backend="transformers",
+    is_kind=True,
+    location_form="HUB_ID-or-DIR",
+    extra="torch",
+    modules=("sentence_transformers",),
+)
