@@ -146,7 +146,7 @@ def _commands(results: Sequence[Result], tasks: Sequence[str]) -> str:
     commands = []
     for part in split_sample(results):
         is_sample = split_tag(part[0].subset)[1] == SAMPLE
-        words = ["leaderboard run --fresh", "--suite sample" if is_sample else "--data-dir "$HARNESS_DATA""]
+        words = ["leaderboard run --fresh", "--suite sample" if is_sample else '--data-dir "$HARNESS_DATA"']
         words += [f"--task {shlex.quote(task)}" for task in tasks if any(result.task == task for result in part)]
         specs = dict.fromkeys(result.spec or result.encoder for result in sorted(part, key=lambda r: r.encoder))
         words += [f"--encoder {shlex.quote(spec)}" for spec in specs]
