@@ -39,7 +39,7 @@ def bundled_sample() -> DataDir:
 
 def open_data_dir(path: str | Path) -> DataDir:
     """The data directory at `path`. Raises InputError if it is not a folder."""
-    root = Path(path)
+    root = Path(path).expanduser()
     if not root.is_dir():
         raise InputError(f"data directory {path} is not a folder; give --data-dir or set HARNESS_DATA to one that is")
     return DataDir(root)

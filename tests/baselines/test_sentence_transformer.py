@@ -1,0 +1,278 @@
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from tiny_models import SENTENCES, write_bert, write_sentence_transformer, write_xlm_r
+
+from baselines import batches, huggingface
+from baselines.sentence_transformer import load
+from harness.errors import InputError
+from harness.registry import encoder_info, encoder_names, load_encoder
+from harness.testing import check_encoder
+
+torch = pytest.importorskip("torch")
+sentence_transformers = pytest.importorskip("sentence_transformers")
+
+PROMPTS = {"query": "query: ", "report": "the report: "}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("st")
+    return write_sentence_transformer(root / "tiny-st", write_bert(root / "bert"))
+
+
+@pytest.fixture(scope="module")
+def with_prompts(tmp_path_factory):
+    root = tmp_path_factory.mktemp("prompts")
+    options = {"prompts": PROMPTS, "default_prompt_name": "query"}
+    return write_sentence_transformer(root / "tiny-prompts", write_bert(root / "bert"), **options)
+
+
+def by_library(folder, sentences=SENTENCES, **options):
+    """sentence-transformers' own `encode`, one sentence at a time."""
+    model = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    return np.stack([model.encode(text, show_progress_bar=False, **options) for text in sentences])
+
+
+def test_vectors_are_the_librarys(folder):
+    found = load(str(folder), device="cpu", batch_size=3).encode(SENTENCES)
+    assert found.shape == (len(SENTENCES), 16)
+    np.testing.assert_allclose(found, by_library(folder), atol=1e-6)
+
+
+def test_xlm_r(tmp_path):
+    folder = write_sentence_transformer(tmp_path / "st", write_xlm_r(tmp_path / "xlm-r"))
+    short = [text for text in SENTENCES if len(text) < 30]  # the library fails on longer ones: see max_length
+    encoder = load(str(folder), device="cpu")
+    np.testing.assert_allclose(encoder.encode(short), by_library(folder, short), atol=1e-6)
+    assert np.isfinite(encoder.encode(SENTENCES)).all()
+
+
+def test_order_and_batch_size_do_not_matter(folder):
+    sentences = SENTENCES * 9
+    shuffled = np.random.default_rng(0).permutation(len(sentences))
+    reference = load(str(folder), device="cpu").encode(sentences)
+    for batch_size in (1, 7, 1000):
+        found = load(str(folder), device="cpu", batch_size=batch_size).encode([sentences[i] for i in shuffled])
+        np.testing.assert_allclose(found, reference[shuffled], atol=1e-6)
+
+
+def test_prompt_changes_vectors_as_the_library_does(folder):
+    found = load(str(folder), prompt="query: ", device="cpu").encode(SENTENCES)
+    np.testing.assert_allclose(found, by_library(folder, prompt="query: "), atol=1e-6)
+    assert np.abs(found - by_library(folder)).max() > 0.01
+
+
+def test_a_models_own_default_prompt_applies_unless_another_is_given(with_prompts):
+    def found(**options):
+        return load(str(with_prompts), device="cpu", **options).encode(SENTENCES)
+
+    np.testing.assert_allclose(found(), by_library(with_prompts), atol=1e-6)
+    np.testing.assert_allclose(found(), by_library(with_prompts, prompt="query: "), atol=1e-6)
+    np.testing.assert_allclose(found(prompt=""), by_library(with_prompts, prompt=""), atol=1e-6)
+    np.testing.assert_allclose(found(prompt="a "), by_library(with_prompts, prompt="a "), atol=1e-6)
+    np.testing.assert_allclose(found(prompt_name="report"), by_library(with_prompts, prompt="the report: "), atol=1e-6)
+    assert np.abs(found() - found(prompt="")).max() > 0.01
+
+
+def test_fingerprint_names_the_prompt_that_applies(with_prompts):
+    def fingerprint(**options):
+        return load(str(with_prompts), device="cpu", **options).fingerprint
+
+    assert fingerprint() == fingerprint(prompt="query: ") == fingerprint(prompt_name="query")
+    assert len({fingerprint(), fingerprint(prompt=""), fingerprint(prompt_name="report")}) == 3
+
+
+def test_truncate_dim_keeps_the_first_dimensions(folder):
+    encoder = load(str(folder), truncate_dim=5, device="cpu")
+    assert encoder.dim == 5
+    np.testing.assert_allclose(encoder.encode(SENTENCES), by_library(folder)[:, :5], atol=1e-6)
+    unit = load(str(folder), truncate_dim=5, normalize=True, device="cpu").encode(SENTENCES)
+    np.testing.assert_allclose(unit, by_library(folder, truncate_dim=5, normalize_embeddings=True), atol=1e-6)
+
+
+def test_max_length_cuts_sentences(folder):
+    found = load(str(folder), max_length=5, device="cpu").encode(["the committee met twice without result"])
+    np.testing.assert_allclose(found, by_library(folder, ["the committee met"]), atol=1e-6)
+
+
+def test_half_precision_is_near(folder):
+    exact, half = (load(str(folder), precision=p, device="cpu").encode(SENTENCES) for p in ("fp32", "bf16"))
+    assert half.dtype == np.float32
+    assert 0.99 < (exact * half).sum(1).min() < 0.999999
+
+
+def test_checkpoint_stored_in_half_precision_runs_in_float32_by_default(folder, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    stored = shutil.copytree(folder, tmp_path / "half")
+    weights = load_file(stored / "model.safetensors")
+    save_file({k: v.bfloat16() for k, v in weights.items()}, stored / "model.safetensors", {"format": "pt"})
+    widened = shutil.copytree(folder, tmp_path / "wide")
+    save_file({k: v.bfloat16().float() for k, v in weights.items()}, widened / "model.safetensors", {"format": "pt"})
+    (stored / "config.json").write_text((folder / "config.json").read_text().replace("float32", "bfloat16"))
+    found = load(str(stored), device="cpu").encode(SENTENCES)
+    np.testing.assert_allclose(found, by_library(widened), atol=1e-6)
+
+
+def test_keeps_the_contract(folder, with_prompts):
+    check_encoder(load_encoder(f"sentence-transformers:{folder}?batch_size=4"))
+    check_encoder(load_encoder(f"sentence-transformers:{with_prompts}?prompt=a &precision=bf16"), tolerance=2e-2)
+
+
+def test_text_that_no_tokenizer_takes(folder):
+    found = load(str(folder), device="cpu").encode(["a \ud800 man", "a \N{REPLACEMENT CHARACTER} man"])
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_pytorchs_number_of_threads_is_as_before(folder):
+    before = torch.get_num_threads()
+    encoder = load(str(folder), device="cpu")
+    encoder.encode(SENTENCES)
+    assert torch.get_num_threads() == before
+
+
+def test_an_error_in_a_batch_reaches_the_caller():
+    before = torch.get_num_threads()
+
+    def fail(batch):
+        raise RuntimeError("out of memory")
+
+    with pytest.raises(RuntimeError, match="out of memory"):
+        batches.encode_by_length(["a"] * 99, [1] * 99, fail, dim=2, batch_size=3, workers=2)
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_batches_are_of_similar_length_and_longest_first(workers):
+    sentences = ["x" * (i * 7 % 50) for i in range(50)]
+    seen = []
+
+    def encode(batch):
+        seen.append([len(text) for text in batch])
+        return np.array([[len(text), 1] for text in batch], dtype=np.float32)
+
+    lengths = [len(text) for text in sentences]
+    found = batches.encode_by_length(sentences, lengths, encode, dim=2, batch_size=8, workers=workers)
+    assert found[:, 0].tolist() == lengths
+    assert max(map(len, seen)) <= 8
+    assert max(max(batch) - min(batch) for batch in seen) <= 8
+    if workers < 2:
+        assert [n for batch in seen for n in batch] == sorted(lengths, reverse=True)
+
+
+def test_a_few_sentences_are_shared_among_the_workers():
+    sizes = []
+
+    def encode(batch):
+        sizes.append(len(batch))
+        return np.zeros((len(batch), 1), dtype=np.float32)
+
+    batches.encode_by_length(["a"] * 10, [1] * 10, encode, dim=1, batch_size=32, workers=4)
+    assert sorted(sizes) == [1, 3, 3, 3]
+
+
+def test_fingerprints(folder, tmp_path):
+    def fingerprint(where=folder, **options):
+        return load(str(where), device="cpu", **options).fingerprint
+
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    (copy / "onnx").mkdir()
+    (copy / "onnx" / "model.onnx").write_bytes(b"another backend's")
+    (copy / ".gitattributes").write_text("")
+    assert fingerprint(copy, batch_size=2) == fingerprint() == fingerprint()
+    assert "tiny" not in fingerprint() and "/tmp" not in fingerprint() and str(tmp_path) not in fingerprint()
+    changed = shutil.copytree(folder, tmp_path / "changed")
+    weights = changed / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\x01")
+    others = [
+        fingerprint(changed),
+        fingerprint(prompt="a "),
+        fingerprint(max_length=9),
+        fingerprint(precision="bf16"),
+        fingerprint(truncate_dim=4),
+        fingerprint(normalize=True),
+    ]
+    assert len({fingerprint(), *others}) == 1 + len(others)
+
+
+def test_folder_digest_covers_names_and_contents(tmp_path):
+    def digest(**files):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        for name, content in files.items():
+            path = folder / name.replace("__", "/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+        return huggingface.folder_digest(folder)
+
+    assert digest(a="1", b="2") == digest(b="2", a="1")
+    assert len({digest(a="1", b="2"), digest(a="2", b="1"), digest(a="12"), digest(a__b="1"), digest(a="1")}) == 5
+
+
+def test_one_line_errors(folder, with_prompts, monkeypatch):
+    for spec, message in [
+        (f"sentence-transformers:{folder}?truncate_dim=17", "truncate_dim must be 1 to 16, not 17"),
+        (f"sentence-transformers:{folder}?truncate_dim=0", "truncate_dim must be 1 to 16, not 0"),
+        (f"sentence-transformers:{with_prompts}?prompt_name=quarry", "no prompt 'quarry'; it has .*query"),
+        (f"sentence-transformers:{with_prompts}?prompt_name=query&prompt=a", "prompt or prompt_name, not both"),
+        ("sentence-transformers:~/no/such/folder", "no model folder"),
+        ("sentence-transformers:some/relative/folder", "no model folder"),
+    ]:
+        with pytest.raises(InputError, match=message) as error:
+            load_encoder(spec)
+        assert "\n" not in str(error.value)
+
+
+def test_a_hub_that_is_switched_off_or_away(monkeypatch):
+    import huggingface_hub
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(InputError, match="'example/nothing' is not in the local cache and HF_HUB_OFFLINE is set"):
+        load("example/nothing")
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+
+    def away(*args, **kwargs):
+        raise ConnectionError("no route\nto host")
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", away)
+    with pytest.raises(InputError, match=r"cannot be reached \(ConnectionError\); go online, or copy its folder"):
+        load("example/nothing")
+
+
+def test_a_model_in_the_hubs_local_cache_needs_no_hub_and_is_known_by_its_commit(folder, tmp_path):
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    repository = tmp_path / "hub" / "models--example--tiny"
+    shutil.copytree(folder, repository / "snapshots" / commit)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(commit)
+    program = (
+        "from baselines.aliases import _alias\n"
+        "from baselines.sentence_transformer import load\n"
+        "info = _alias('example/tiny', 'tiny', dim=16, licence='MIT', mb=5)\n"
+        "assert info.is_ready and info.download_mb == 0, info.download_mb\n"
+        "encoder = load('example/tiny', device='cpu')\n"
+        "print(encoder.fingerprint)\n"
+        "print(*map(float, encoder.encode(['a man'])[0]))\n"
+    )
+    environment = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    environment.pop("HF_HUB_CACHE", None)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    fingerprint, vector = done.stdout.splitlines()
+    assert fingerprint.startswith(f"sentence-transformers/example/tiny@{commit}|")
+    np.testing.assert_allclose(np.array(vector.split(), float), by_library(folder, ["a man"])[0], atol=1e-6)
+
+
+def test_every_alias_names_a_model_and_says_what_it_costs():
+    aliases = [name for name in encoder_names() if encoder_info(name).factory.__module__.startswith("baselines.")]
+    found = [encoder_info(name) for name in aliases if (encoder_info(name).location or "").count("/") == 1]
+    assert len(found) >= 12
+    for info in found:
+        assert info.dim and info.licence and info.fetch and info.extra == "torch"
+        assert info.download_mb == 0 or info.download_mb > 100
