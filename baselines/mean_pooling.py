@@ -50,17 +50,23 @@ def load(
     """
 
     def open_source(source: Source) -> Any:
-        from sentence_transformers import SentenceTransformer, models
+        import torch
+        from sentence_transformers import SentenceTransformer
+        from sentence_transformers.sentence_transformer.modules import Pooling as PoolingModule
+        from sentence_transformers.sentence_transformer.modules import Transformer
 
         where = {
             "revision": source.revision,
             "local_files_only": source.is_local,
             "trust_remote_code": trust_remote_code,
         }
-        transformer = models.Transformer(
-            source.path, model_kwargs=dict(where), processor_kwargs=dict(where), config_kwargs=dict(where)
+        transformer = Transformer(
+            source.path,
+            model_kwargs={**where, "dtype": torch.float32},
+            processor_kwargs=dict(where),
+            config_kwargs=dict(where),
         )
-        pooled = models.Pooling(transformer.get_embedding_dimension(), pooling)
+        pooled = PoolingModule(transformer.get_embedding_dimension(), pooling)
         return SentenceTransformer(modules=[transformer, pooled], device=device)
 
     model, source = open_model(location, revision, open_source)

@@ -128,6 +128,7 @@ def load(
     """
 
     def open_source(source: Source) -> Any:
+        import torch
         from sentence_transformers import SentenceTransformer
 
         return SentenceTransformer(
@@ -136,6 +137,8 @@ def load(
             device=device,
             trust_remote_code=trust_remote_code,
             local_files_only=source.is_local,
+            # Else a checkpoint that is stored in half precision has the modules after it rounded to that, too.
+            model_kwargs={"dtype": torch.float32},
         )
 
     model, source = open_model(location, revision, open_source)

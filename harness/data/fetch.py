@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -86,8 +88,14 @@ def _fetch(dataset: DataSet, data: DataDir, network: Network, progress: Progress
     new: list[str] = []
     pinned: list[str] = []
     for position, item in enumerate(todo):
+        missing = [path for path in wanted[item] if path not in kept]
         try:
-            digests = _get(item, [path for path in wanted[item] if path not in kept], expected, data, network, progress)
+            try:
+                digests = _get(item, missing, expected, data, network, progress)
+            except TransferError as error:
+                if not item.copies:
+                    raise
+                digests = _get_copies(item, missing, expected, data, network, progress, str(error))
         except TransferError as error:
             raise InputError(_how_to_get(dataset, item, len(todo) - position - 1, str(error))) from None
         fresh = {path: digest for path, digest in digests.items() if path not in expected}
@@ -135,6 +143,57 @@ def _get(
             if str(error) not in reasons:
                 reasons.append(str(error))
     raise TransferError("; ".join(reasons))
+
+
+def _get_copies(
+    item: Download,
+    missing: list[str],
+    expected: Mapping[str, str],
+    data: DataDir,
+    network: Network,
+    progress: Progress | None,
+    reason: str,
+) -> dict[str, str]:
+    """Get the members of an archive that is gone (`reason`) from copies as JSON lines; the sha256 of each file."""
+    digests: dict[str, str] = {}
+    for path in missing:
+        pair = path.rpartition("/")[2].split(".")[1]
+        part = data.root / f"{path}.jsonl.gz.part"
+
+        def place(part: Path, path: str = path) -> dict[str, str]:
+            table = part.with_name(f"{part.name}.tsv")
+            try:
+                write_scored_pairs(part, table)
+                placed = _move_in({path: table}, expected, data)
+            finally:
+                table.unlink(missing_ok=True)
+            part.unlink()
+            return placed
+
+        try:
+            url = mirrored(item.copies.replace("{pair}", pair), network.mirror)
+            digests |= _download_checked(url, part, place, network, progress)
+        except TransferError as error:
+            raise TransferError(f"{reason}; {error}") from None
+    return digests
+
+
+def write_scored_pairs(copy: Path, table: Path) -> None:
+    """Write JSON lines (gzip) with sentence1, sentence2 and score as the layout `sentence1 TAB sentence2 TAB score`.
+
+    Raises:
+        TransferError: what was downloaded has another form, or a sentence that does not fit the layout.
+    """
+    try:
+        with gzip.open(copy, "rt", encoding="utf-8", newline="\n") as lines, table.open("w", encoding="utf-8") as out:
+            for number, line in enumerate(lines, start=1):
+                record = json.loads(line)
+                fields = (record["sentence1"], record["sentence2"], str(float(record["score"])))
+                if any(separator in field for field in fields for separator in "\t\n\r"):
+                    raise TransferError(f"line {number} of the copy holds a tab or a line end")
+                out.write("\t".join(fields) + "\n")
+    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        raise TransferError(f"the copy is not what was expected ({type(error).__name__}: {error})") from None
 
 
 def _download_checked(

@@ -9,7 +9,9 @@ from harness.errors import InputError
 from harness.registry import load_encoder
 from harness.testing import check_encoder
 
+torch = pytest.importorskip("torch")
 pytest.importorskip("sentence_transformers")
+torch.set_num_threads(1)  # the library's own calls crawl with more on a machine that is busy with other tests
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +26,6 @@ def xlm_r(tmp_path_factory):
 
 def oracle(folder, sentence, pooling="mean", max_length=None):
     """One sentence at a time, no padding, pooled in plain Python over the tokens that transformers gives."""
-    import torch
     from transformers import AutoModel, AutoTokenizer
 
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
@@ -43,25 +44,25 @@ def test_vectors_are_those_of_single_sentences_pooled_in_plain_python(bert, pool
     found = load(str(bert), pooling=pooling, batch_size=3, device="cpu").encode(SENTENCES)
     expected = [oracle(bert, text, pooling) for text in SENTENCES]
     assert found.dtype == np.float32
-    np.testing.assert_allclose(found, expected, atol=2e-6)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_xlm_r(xlm_r):
     found = load(str(xlm_r), device="cpu").encode(SENTENCES[:2])
-    np.testing.assert_allclose(found, [oracle(xlm_r, text) for text in SENTENCES[:2]], atol=2e-6)
+    np.testing.assert_allclose(found, [oracle(xlm_r, text) for text in SENTENCES[:2]], atol=1e-5)
 
 
 def test_max_length_cuts_after_that_many_tokens(bert):
     found = load(str(bert), max_length=5, device="cpu").encode(SENTENCES)
-    np.testing.assert_allclose(found, [oracle(bert, text, max_length=5) for text in SENTENCES], atol=2e-6)
+    np.testing.assert_allclose(found, [oracle(bert, text, max_length=5) for text in SENTENCES], atol=1e-5)
     three_words = load(str(bert), device="cpu").encode(["the committee met"])
-    np.testing.assert_allclose(found[2], three_words[0], atol=2e-6)  # [CLS], three words, [SEP]
+    np.testing.assert_allclose(found[2], three_words[0], atol=1e-5)  # [CLS], three words, [SEP]
 
 
 def test_a_sentence_longer_than_the_model_is_cut_even_where_the_tokenizer_claims_more(xlm_r):
     encoder = load(str(xlm_r), device="cpu")
     assert "max_length:32|" in encoder.fingerprint
-    np.testing.assert_allclose(encoder.encode(["man " * 200])[0], oracle(xlm_r, "man " * 200, max_length=32), atol=2e-6)
+    np.testing.assert_allclose(encoder.encode(["man " * 200])[0], oracle(xlm_r, "man " * 200, max_length=32), atol=1e-5)
 
 
 def test_prompt_is_put_before_every_sentence(bert):
@@ -75,7 +76,7 @@ def test_half_precision_is_near_and_pools_in_float32(bert):
     half = load(str(bert), precision="bf16", device="cpu").encode(SENTENCES)
     cosines = (exact * half).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(half, axis=1)
     assert half.dtype == np.float32
-    assert 0.99 < cosines.min()
+    assert cosines.min() > 0.99
     assert not np.array_equal(exact, half)
     # Pooled in bf16, every value would be one of bf16's: the lower 16 bits of its float32 form would be 0.
     assert (half.view(np.uint32) & 0xFFFF).any()

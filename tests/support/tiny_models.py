@@ -74,13 +74,14 @@ def write_xlm_r(folder: Path, *, seed: int = 0) -> Path:
 def write_sentence_transformer(folder: Path, transformer: Path, **options: object) -> Path:
     """The transformer with mean pooling, a dense layer to 16 dimensions and normalisation."""
     import torch
-    from sentence_transformers import SentenceTransformer, models
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
 
     torch.manual_seed(7)
-    first = models.Transformer(str(transformer))
-    pooling = models.Pooling(first.get_embedding_dimension(), "mean")
-    dense = models.Dense(pooling.get_embedding_dimension(), 16)
-    SentenceTransformer(modules=[first, pooling, dense, models.Normalize()], device="cpu", **options).save(str(folder))
+    first = Transformer(str(transformer))
+    pooling = Pooling(first.get_embedding_dimension(), "mean")
+    dense = Dense(pooling.get_embedding_dimension(), 16)
+    SentenceTransformer(modules=[first, pooling, dense, Normalize()], device="cpu", **options).save(str(folder))
     return folder
 
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
+import json
 import socket
 import stat
 import tarfile
@@ -296,6 +298,41 @@ def test_the_extended_sets_from_their_archive(site: Site, data: DataDir) -> None
     assert len(result.pinned) == 5
     assert list(sts_sources(data)) == ["en-en", "en-de", "en-fr", "en-it", "en-nl"]
     assert load_sts(sts_sources(data)["en-fr"]).lang1 == "fr"
+
+
+REVISION = "/datasets/mteb/sts17-crosslingual-sts/resolve/faeb762787bd10488a50c8b5be4a3b82e411949c/test"
+
+
+def copy_of(*records: object) -> bytes:
+    return gzip.compress("".join(json.dumps(record) + "\n" for record in records).encode())
+
+
+def test_the_extended_sets_from_copies_where_the_archive_is_gone(site: Site, data: DataDir) -> None:
+    for pair in ("en-de", "fr-en", "it-en", "nl-en"):
+        record = {"sentence1": f'a "{pair}"', "sentence2": "b", "score": 3.4, "lang": pair}
+        site.files[f"{REVISION}/{pair}.jsonl.gz"] = copy_of(record, {**record, "score": 0})
+    result = fetch_set(find_set("sts17-extended"), data, network(site, attempts=1))
+    assert len(result.new) == len(result.pinned) == 4
+    pairs = load_sts(sts_sources(data)["en-fr"])
+    assert (pairs.sentences1[0], pairs.lang1, pairs.gold.tolist()) == ('a "fr-en"', "fr", [3.4, 0])
+    assert not [name for name in everything(data.root) if ".part" in name]
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        b"no gzip",
+        gzip.compress(b"no json"),
+        copy_of({"sentence1": "a", "score": 1}),
+        copy_of({"sentence1": "a\tb", "sentence2": "c", "score": 1}),
+        copy_of([1, 2]),
+    ],
+)
+def test_a_copy_of_another_form_is_refused(site: Site, data: DataDir, copy: bytes) -> None:
+    site.files[f"{REVISION}/en-de.jsonl.gz"] = copy
+    with pytest.raises(InputError, match="copy"):
+        fetch_set(find_set("sts17-extended"), data, network(site, attempts=1))
+    assert everything(data.root) == []
 
 
 def test_real_sts17_from_archives(site: Site, data: DataDir, real_sets: Any) -> None:
