@@ -101,7 +101,7 @@ def run_suite(
     specs = [check_spec(text) for text in encoders] if encoders else _ready(progress)
     _refuse_equal_names(specs)
     if data.stand_in:
-        progress.note(f"no data directory: measuring on the bundled {data.stand_in}, whose scores are tagged")
+        progress.note(f"measuring on the bundled sample (no data directory); its scores are tagged @{data.stand_in}")
     elif not subsets:
         for task, names in absent_sets(chosen_tasks, data).items():
             listed = " ".join(names[:12]) + (" ..." if len(names) > 12 else "")
