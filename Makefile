@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO_RESULTS ?= demo-results
 # An own cache for the demo's vectors would only cost time: they are found by content.
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-TEST_ARGS ?=
+TEST_ARGS ?= -n auto
 
 .PHONY: demo test lint test-light benchmark clean
 

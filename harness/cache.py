@@ -2,8 +2,8 @@
 
 A vector's key is a hash of the sentence and, where the encoder uses it, the language; each encoder fingerprint has
 its own folder of *shards*. A shard is one file, written under a temporary name and then renamed, never changed:
-three arrays in NumPy's NPY format, one after the other: JSON metadata (bytes), keys (n,) and vectors (n, dim) float32,
-the last of which is memory-mapped.
+three arrays in NumPy's NPY format, one after the other: JSON metadata (bytes), keys (n,) and vectors (n, dim) float32.
+The vectors are memory-mapped while they are read. A shard that another process deletes only has to be computed again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -30,6 +31,7 @@ CHUNK = 4096
 """Sentences that are encoded, checked and stored at a time: what a kill can lose."""
 
 _KEY_BYTES = 16
+_STALE_SECONDS = 24 * 3600  # a temporary file of that age belongs to no process any more
 
 
 def default_cache_dir() -> Path:
@@ -55,12 +57,24 @@ class Encoded:
     seconds: float
 
 
-class VectorCache:
-    """The vectors of every encoder below one folder, at most `max_bytes` of them (oldest used encoders go first)."""
+def default_max_bytes() -> int:
+    """`$HARNESS_CACHE_GB` in bytes, else 20 GB. Raises InputError if it is no number."""
+    text = os.environ.get("HARNESS_CACHE_GB") or "20"
+    try:
+        return int(float(text) * 1e9)
+    except ValueError:
+        raise InputError(f"HARNESS_CACHE_GB is a number of gigabytes, not {text!r}") from None
 
-    def __init__(self, root: str | Path | None = None, max_bytes: int = 20 << 30):
+
+class VectorCache:
+    """The vectors of every encoder below one folder.
+
+    When an encoder is opened, others are deleted, the least recently used first, until at most `max_bytes` are left.
+    """
+
+    def __init__(self, root: str | Path | None = None, max_bytes: int | None = None):
         self.root = (Path(root) if root is not None else default_cache_dir()) / "vectors"
-        self.max_bytes = max_bytes
+        self.max_bytes = default_max_bytes() if max_bytes is None else max_bytes
 
     def of(self, encoder: Encoder) -> EncoderVectors:
         """The cache of one encoder."""
@@ -98,6 +112,10 @@ class VectorCache:
         return sorted((p for p in self.root.iterdir() if p.is_dir()), key=lambda p: p.stat().st_mtime)
 
     def _evict(self, keep: Path) -> None:
+        for path in self.root.glob("*/*.part"):  # left by a process that was killed
+            with suppress(OSError):
+                if time.time() - path.stat().st_mtime > _STALE_SECONDS:
+                    path.unlink()
         sizes = {folder: _bytes_in(folder) for folder in self._folders()}
         excess = sum(sizes.values()) - self.max_bytes
         for folder, size in sizes.items():
@@ -131,35 +149,49 @@ class EncoderVectors:
         keys = self._hash(sentences, lang)
         distinct, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         n_new = 0
-        while True:
+        for _ in range(3):  # again where a shard turns out to be damaged, or another process deletes it
             missing = first[self._find(distinct) < 0]
             # Longest first: batches of even length, and a too large batch fails at once rather than at the end.
             missing = missing[np.argsort([-len(sentences[i]) for i in missing], kind="stable")]
             for start in range(0, len(missing), CHUNK):
                 chunk = missing[start : start + CHUNK]
-                self._encode_chunk([sentences[i] for i in chunk], keys[chunk], lang)
+                self._encode_chunk(sentences, chunk, keys[chunk], lang)
                 if progress:
                     progress(min(start + CHUNK, len(missing)), len(missing))
             n_new += len(missing)
             places = self._places[self._find(distinct)]
-            used = np.unique(places[:, 0]).tolist()
-            damaged = [number for number in used if not self._shards[number].is_sound()]
-            if not damaged:
+            vectors = np.empty((len(sentences), self._encoder.dim), dtype=np.float32)
+            if self._gather(places[inverse], vectors):
                 break
-            self._forget(damaged)
-        vectors = np.empty((len(sentences), self._encoder.dim), dtype=np.float32)
-        of_sentence = places[inverse]
+        else:
+            raise InputError(f"cache folder {self._folder} does not keep what is written to it; give --cache-dir")
         seconds = 0.0
-        for number in used:
+        for number in np.unique(places[:, 0]).tolist():
             shard = self._shards[number]
-            here = np.flatnonzero(of_sentence[:, 0] == number)
-            vectors[here] = shard.vectors[of_sentence[here, 1]]
             seconds += shard.seconds / len(shard.keys) * int((places[:, 0] == number).sum())
         return Encoded(vectors, len(distinct), n_new, seconds)
 
-    def _encode_chunk(self, sentences: list[str], keys: NDArray[np.bytes_], lang: str | None) -> None:
+    def _gather(self, places: NDArray[np.int64], vectors: NDArray[np.float32]) -> bool:
+        """Fill `vectors` from the shards; False, after forgetting them, if some are damaged or gone."""
+        order = np.argsort(places[:, 0], kind="stable")
+        numbers, starts = np.unique(places[order, 0], return_index=True)
+        lost = []
+        for number, rows in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
+            try:
+                vectors[rows] = self._shards[number].read()[places[rows, 1]]
+            except (FileNotFoundError, ValueError) as error:
+                _warn_damaged(self._shards[number].path, str(error))
+                lost.append(number)
+        if lost:
+            self._forget(lost)
+        return not lost
+
+    def _encode_chunk(
+        self, sentences: Sequence[str], rows: NDArray[np.int64], keys: NDArray[np.bytes_], lang: str | None
+    ) -> None:
+        chunk = [sentences[row] for row in rows.tolist()]
         start = time.perf_counter()
-        vectors = check_vectors(self._encoder.encode(sentences, lang=lang), sentences, self._encoder)
+        vectors = check_vectors(self._encoder.encode(chunk, lang=lang), chunk, self._encoder, rows=rows)
         shard = _write_shard(self._folder, self._encoder, keys, vectors, time.perf_counter() - start)
         self._add(shard)
 
@@ -208,18 +240,24 @@ class EncoderVectors:
 class _Shard:
     path: Path
     keys: NDArray[np.bytes_]
-    vectors: NDArray[np.float32]  # memory-mapped
+    shape: tuple[int, ...]
+    offset: int  # of the vectors in the file
     seconds: float
     crc32: int
-    checked: bool = False
+    is_checked: bool = False
 
-    def is_sound(self) -> bool:
-        """Whether the file still holds what was written; reads it all, once."""
-        if not self.checked:
-            self.checked = _checksum(self.keys, self.vectors) == self.crc32
-            if not self.checked:
-                _warn_damaged(self.path, "checksum differs")
-        return self.checked
+    def read(self) -> NDArray[np.float32]:
+        """The vectors, memory-mapped: dropped after use, they take neither memory nor a file descriptor.
+
+        Raises:
+            FileNotFoundError: the file was deleted.
+            ValueError: the file does not hold what was written, which is checked once.
+        """
+        vectors = np.memmap(self.path, dtype=np.float32, mode="r", offset=self.offset, shape=self.shape)
+        if not self.is_checked and _checksum(self.keys, vectors) != self.crc32:
+            raise ValueError("checksum differs")
+        self.is_checked = True
+        return vectors
 
 
 def _checksum(keys: NDArray[np.bytes_], vectors: NDArray[np.float32]) -> int:
@@ -229,19 +267,17 @@ def _checksum(keys: NDArray[np.bytes_], vectors: NDArray[np.float32]) -> int:
 def _write_shard(
     folder: Path, encoder: Encoder, keys: NDArray[np.bytes_], vectors: NDArray[np.float32], seconds: float
 ) -> _Shard:
-    meta = {
-        "name": encoder.name,
-        "fingerprint": encoder.fingerprint,
-        "seconds": seconds,
-        "crc32": _checksum(keys, vectors),
-    }
+    crc32 = _checksum(keys, vectors)
+    meta = {"name": encoder.name, "fingerprint": encoder.fingerprint, "seconds": seconds, "crc32": crc32}
     temporary = None
     try:
+        folder.mkdir(parents=True, exist_ok=True)  # another process may have cleared the cache
         descriptor, temporary = tempfile.mkstemp(dir=folder, suffix=".part")
         with os.fdopen(descriptor, "wb") as stream:
             np.save(stream, np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8))
             np.save(stream, keys)
             np.save(stream, vectors)
+            offset = stream.tell() - vectors.nbytes
             stream.flush()
             os.fsync(stream.fileno())
         path = Path(temporary).with_suffix(".shard")
@@ -252,23 +288,29 @@ def _write_shard(
         raise InputError(
             f"cache folder {folder} cannot be written ({error.strerror}); free some space or give --cache-dir"
         ) from None
-    shard = _open_shard(path)
-    if shard is None:
-        raise InputError(f"cache folder {folder} does not keep what is written to it; give --cache-dir")
-    return shard
+    return _Shard(path, keys, vectors.shape, offset, seconds, crc32)
 
 
 def _open_shard(path: Path) -> _Shard | None:
-    """A shard, its vectors memory-mapped; None, after deleting it with a warning, if it cannot be read."""
+    """A shard; None if it is gone or, after deleting it with a warning, if it is no shard.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
     try:
         with path.open("rb") as stream:
             meta = json.loads(np.lib.format.read_array(stream, allow_pickle=False).tobytes())
             keys = np.lib.format.read_array(stream, allow_pickle=False)
             np.lib.format.read_magic(stream)
             shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-            vectors = np.memmap(path, dtype=dtype, mode="r", offset=stream.tell(), shape=shape)
-        return _Shard(path, keys, vectors, float(meta["seconds"]), int(meta["crc32"]))
-    except (OSError, ValueError, EOFError, KeyError) as error:
+            if dtype != np.float32 or len(shape) != 2 or shape[0] != len(keys):
+                raise ValueError(f"holds {dtype} of shape {shape}")
+            return _Shard(path, keys, shape, stream.tell(), float(meta["seconds"]), int(meta["crc32"]))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"cache file {path} cannot be read ({error.strerror}); give --cache-dir") from None
+    except (ValueError, EOFError, KeyError, TypeError) as error:
         _warn_damaged(path, str(error))
         path.unlink(missing_ok=True)
         return None

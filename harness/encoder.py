@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from harness.errors import InputError
+from harness.errors import VectorError
 
 
 @runtime_checkable
@@ -53,22 +53,26 @@ class Encoder(Protocol):
         ...
 
 
-def check_vectors(vectors: object, sentences: Sequence[str], encoder: Encoder) -> np.ndarray:
+def check_vectors(
+    vectors: object, sentences: Sequence[str], encoder: Encoder, rows: Sequence[int] | np.ndarray | None = None
+) -> np.ndarray:
     """`vectors` as a C-contiguous float32 array of shape (len(sentences), encoder.dim).
 
+    rows: the numbers by which the user knows the sentences, where they are not 0, 1, ...
+
     Raises:
-        InputError: wrong type or shape, NaN or infinity; names the encoder, the row and the sentence.
+        VectorError: wrong type or shape, NaN or infinity; names the encoder, the row and the sentence.
     """
     expected = (len(sentences), encoder.dim)
     try:
         array = np.asarray(vectors)
     except Exception as error:  # rows of different lengths; a tensor on another device
-        raise InputError(
+        raise VectorError(
             f"encoder {encoder.name!r} returned {type(vectors).__name__}, which is no float32 array of shape "
             f"{expected}: {str(error).partition(chr(10))[0]}"
         ) from error
     if array.shape != expected or array.dtype.kind not in "fiu":
-        raise InputError(
+        raise VectorError(
             f"encoder {encoder.name!r} returned {array.dtype} vectors of shape {array.shape} for "
             f"{len(sentences)} sentences, expected float32 of shape {expected}"
         )
@@ -81,7 +85,8 @@ def check_vectors(vectors: object, sentences: Sequence[str], encoder: Encoder) -
         if len(bad):
             row = int(bad[0])
             value = "NaN" if np.isnan(array[row]).any() else "infinity"
-            raise InputError(
-                f"encoder {encoder.name!r} returned {value} in row {row} for the sentence {sentences[row][:200]!r}"
+            known_as = row if rows is None else int(rows[row])
+            raise VectorError(
+                f"encoder {encoder.name!r} returned {value} in row {known_as} for the sentence {sentences[row][:200]!r}"
             )
     return array

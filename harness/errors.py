@@ -14,6 +14,10 @@ class InputError(HarnessError):
     """Bad input or usage: a data file (named with its line), an option, vectors an encoder returned."""
 
 
+class VectorError(InputError):
+    """What an encoder returned is no vectors: a fault of this encoder alone."""
+
+
 class MissingExtraError(HarnessError):
     """A package that an encoder or command needs is not installed."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -116,7 +117,7 @@ def test_bad_vectors_are_refused_and_not_kept(tmp_path: Path) -> None:
         def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
             return np.full((len(sentences), 3), np.nan, np.float32)
 
-    with pytest.raises(InputError, match="'counting' returned NaN in row 0 for the sentence 'bb'"):
+    with pytest.raises(InputError, match="'counting' returned NaN in row 1 for the sentence 'bb'"):
         VectorCache(tmp_path).of(Broken()).encode(["a", "bb"])
     assert shards(tmp_path) == []
 
@@ -127,6 +128,48 @@ def test_size_cap_drops_the_encoder_that_was_used_longest_ago(tmp_path: Path) ->
     store.of(Counting("new")).encode(["a"])
     assert list(store.size()) == ["counting new"]
     assert store.clear() > 0 and store.size() == {}
+
+
+def test_shards_take_no_file_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(cache, "CHUNK", 1)
+    sentences = [f"sentence {i}" for i in range(150)]
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, limits[1]))
+    try:
+        VectorCache(tmp_path).of(Counting()).encode(sentences)
+        again = VectorCache(tmp_path).of(Counting()).encode(sentences)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert again.n_new == 0 and len(shards(tmp_path)) == 150
+
+
+def test_a_cache_that_is_cleared_while_in_use_is_filled_again(tmp_path: Path) -> None:
+    store, encoder = VectorCache(tmp_path), Counting()
+    vectors = store.of(encoder)
+    vectors.encode(["a", "bb"])
+    store.clear()
+    assert vectors.encode(["a", "ccc"]).vectors.tolist() == [expected("a"), expected("ccc")]
+    assert VectorCache(tmp_path).of(Counting()).encode(["a", "ccc"]).n_new == 0
+
+
+def test_temporary_files_of_killed_processes_are_removed(tmp_path: Path) -> None:
+    store = VectorCache(tmp_path)
+    store.of(Counting()).encode(["a"])
+    old, new = (shards(tmp_path)[0].with_name(f"{name}.part") for name in ("old", "new"))
+    old.write_text("")
+    new.write_text("")
+    os.utime(old, (0, 0))
+    store.of(Counting())
+    assert new.exists() and not old.exists()
+
+
+def test_the_size_cap_comes_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_CACHE_GB", "1.5")
+    assert VectorCache(tmp_path).max_bytes == 1_500_000_000
+    monkeypatch.setenv("HARNESS_CACHE_GB", "big")
+    with pytest.raises(InputError, match="'big'"):
+        VectorCache(tmp_path)
 
 
 def test_a_full_disk_gives_one_line_and_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
