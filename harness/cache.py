@@ -175,8 +175,10 @@ class EncoderVectors:
         """Fill `vectors` from the shards; False, after forgetting them, if some are damaged or gone."""
         order = np.argsort(places[:, 0], kind="stable")
         numbers, starts = np.unique(places[order, 0], return_index=True)
+        ends = np.append(starts[1:], len(order))[: len(starts)]
         lost = []
-        for number, rows in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
+        for number, start, end in zip(numbers.tolist(), starts, ends, strict=True):
+            rows = order[start:end]
             try:
                 vectors[rows] = self._shards[number].read()[places[rows, 1]]
             except (FileNotFoundError, ValueError) as error:

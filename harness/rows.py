@@ -14,6 +14,11 @@ from harness.tasks import Rows
 FORMATS = ("jsonl", "parquet")
 
 
+def rows_file(folder: Path, subset: str, file_format: str) -> Path:
+    """Where the rows of a subset are."""
+    return folder / f"{subset}.{file_format}"
+
+
 def save_rows(folder: Path, subset: str, rows: Rows, file_format: str) -> Path:
     """Write the rows of one subset, one record a row; NaN becomes null. Returns the file.
 
@@ -23,7 +28,7 @@ def save_rows(folder: Path, subset: str, rows: Rows, file_format: str) -> Path:
     """
     if file_format not in FORMATS:
         raise InputError(f"rows are written as {' or '.join(FORMATS)}, not {file_format!r}")
-    path = folder / f"{subset}.{file_format}"
+    path = rows_file(folder, subset, file_format)
     columns = {
         key: [None if isinstance(v, float) and math.isnan(v) else v for v in column.tolist()]
         for key, column in rows.items()

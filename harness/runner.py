@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import partial
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,11 +18,11 @@ from harness import provenance
 from harness.cache import EncoderVectors, VectorCache
 from harness.data import DataDir, Source
 from harness.encoder import Encoder
-from harness.errors import HarnessError, InputError, unknown_name
-from harness.results import Result, ResultStore
-from harness.rows import save_rows
+from harness.errors import HarnessError, InputError, VectorError, unknown_name
+from harness.names import check_folder_name, split_tag
+from harness.results import Result, ResultStore, mean_metrics
+from harness.rows import rows_file, save_rows
 from harness.tasks import Rows, Task
-from harness.tasks.task import mean_of, split_tag
 
 
 class Progress(Protocol):
@@ -35,8 +37,8 @@ class Progress(Protocol):
     def encoding(self, task: str, subset: str, done: int, total: int) -> None:
         """So many of a subset's new sentences are encoded."""
 
-    def finish(self, result: Result, was_stored: bool) -> None:
-        """A subset is done; or its result was stored by an earlier run."""
+    def finish(self, result: Result, metric: str, was_stored: bool) -> None:
+        """A subset is done, or was by an earlier run; `metric` names its main score."""
 
     def fail(self, encoder: str, task: str, subset: str, error: Exception) -> None:
         """A subset failed."""
@@ -105,6 +107,13 @@ def _absent(
     return InputError(f"subset {name!r} is not in the data ({listed} missing){hint}")
 
 
+def check_data(plan: Sequence[Planned]) -> None:
+    """Read all that is planned once, so that a bad line is met before hours of encoding. Raises InputError."""
+    for planned in plan:
+        for source in planned.sources:
+            planned.task.load(source)
+
+
 def absent_sets(tasks: Sequence[Task], data: DataDir) -> dict[str, list[str]]:
     """By task, the published subsets that are not in the data directory."""
     absent = {}
@@ -123,7 +132,7 @@ class Run:
         cache: where vectors are kept.
         store: where results are kept; None keeps them nowhere.
         fresh: measure again what is stored (vectors still come from the cache).
-        save_rows: write the per-item rows; "parquet", "jsonl" or None.
+        save_rows: write the per-item rows as "parquet" or "jsonl"; a stored subset without them is measured again.
         progress: who wants to know.
         failures: (encoder, task, subset, error) of what failed so far.
     """
@@ -135,52 +144,76 @@ class Run:
     progress: Progress = field(default_factory=Silent)
     failures: list[tuple[str, str, str, Exception]] = field(default_factory=list)
 
-    def __call__(self, encoder: Encoder, plan: Sequence[Planned], *, spec: str = "") -> list[Result]:
+    def __call__(
+        self, encoder: Encoder, plan: Sequence[Planned], *, spec: str = "", modules: Sequence[str] = ()
+    ) -> list[Result]:
         """Measure one encoder; returns the results of the plan, those of earlier runs and averages included.
 
-        An error of the encoder's own fails one subset and is kept in `failures`; a HarnessError (bad data, bad
-        vectors) ends the run. What was measured before is stored in either case.
+        An error of the encoder's own fails one subset and is kept in `failures`; vectors that are none fail what is
+        left of the encoder. Any other HarnessError (bad data, a full disk) ends the run. What was measured before is
+        stored in each case.
+
+        spec, modules: for the records: what names the encoder, and the Python modules that it runs on.
         """
+        check_folder_name(encoder.name, "encoder")
         vectors = self.cache.of(encoder)
         self.progress.start(encoder.name, sum(len(planned.sources) for planned in plan))
-        results = []
-        for planned in plan:
-            task = planned.task
-            stored = {r.subset: r for r in self.store.load(encoder.name, task.name)} if self.store else {}
-            for source in planned.sources:
-                try:
-                    result = self._one(encoder, vectors, task, source, stored.get(source.subset), spec)
-                except HarnessError:
+        results: list[Result] = []
+        for task, source in [(planned.task, source) for planned in plan for source in planned.sources]:
+            try:
+                results.append(self._one(_blank(encoder, task, source, spec), encoder, vectors, task, source, modules))
+            except Exception as error:
+                if isinstance(error, HarnessError) and not isinstance(error, VectorError):
                     raise
-                except Exception as error:
-                    self.failures.append((encoder.name, task.name, source.subset, error))
-                    self.progress.fail(encoder.name, task.name, source.subset, error)
-                    continue
-                stored[source.subset] = result
-                results.append(result)
-            averages = _averages(task, [r for r in stored.values() if r.fingerprint == encoder.fingerprint])
-            new = [a for a in averages if not _same_average(a, stored.get(a.subset))]
-            if self.store and new:
-                self.store.merge(new)
-            done = {result.subset for result in results if result.task == task.name}
-            results += [average for average in averages if done.intersection(average.parts)]
-        return results
+                self.failures.append((encoder.name, task.name, source.subset, error))
+                self.progress.fail(encoder.name, task.name, source.subset, error)
+                if isinstance(error, VectorError):
+                    break
+        return results + [average for planned in plan for average in self._averages(planned.task, results)]
 
     def _one(
-        self, encoder: Encoder, vectors: EncoderVectors, task: Task, source: Source, stored: Result | None, spec: str
+        self,
+        blank: Result,
+        encoder: Encoder,
+        vectors: EncoderVectors,
+        task: Task,
+        source: Source,
+        modules: Sequence[str],
     ) -> Result:
-        blank = _blank(encoder, task, source, spec)
-        rows_there = self.save_rows is None
-        if stored is not None and not self.fresh and rows_there and stored.measures_same_as(blank):
-            self.progress.finish(stored, True)
+        stored = self._stored(blank, task)
+        if stored is not None:
+            self.progress.finish(stored, task.metrics[0], True)
             return stored
-        result, rows = _measure(blank, encoder, vectors, task, source, self.progress)
+        result, rows = _measure(blank, encoder, vectors, task, source, modules, self.progress)
         if self.store:
             if self.save_rows:
-                save_rows(self.store.root / "rows" / encoder.name / task.name, source.subset, rows, self.save_rows)
-            self.store.merge([result])
-        self.progress.finish(result, False)
+                save_rows(self._rows_folder(result), source.subset, rows, self.save_rows)
+            self.store.merge([result], partial(averages_of, task))
+        self.progress.finish(result, task.metrics[0], False)
         return result
+
+    def _stored(self, blank: Result, task: Task) -> Result | None:
+        """The record of an earlier run, if it measures the same and, where rows are wanted, they are there too."""
+        if self.store is None or self.fresh:
+            return None
+        if self.save_rows and not rows_file(self._rows_folder(blank), blank.subset, self.save_rows).is_file():
+            return None
+        stored = self.store.load(blank.encoder, task.name)
+        return next((result for result in stored if result.measures_same_as(blank)), None)
+
+    def _rows_folder(self, result: Result) -> Path:
+        assert self.store is not None
+        return self.store.root / "rows" / result.encoder / result.task
+
+    def _averages(self, task: Task, results: Sequence[Result]) -> list[Result]:
+        """The averages to which a run's results belong, completed by those of earlier runs."""
+        own = [result for result in results if result.task == task.name]
+        if not own:
+            return []
+        together = {r.subset: r for r in (self.store.load(own[0].encoder, task.name) if self.store else [])}
+        together.update({result.subset: result for result in own})
+        done = {result.subset for result in own}
+        return [average for average in averages_of(task, list(together.values())) if done.intersection(average.parts)]
 
 
 def _blank(encoder: Encoder, task: Task, source: Source, spec: str) -> Result:
@@ -195,13 +228,25 @@ def _blank(encoder: Encoder, task: Task, source: Source, spec: str) -> Result:
         metrics={},
         n=0,
         signature=task.full_signature,
-        dataset={"name": source.dataset, "sha256": source.sha256, "files": source.checksums},
+        dataset={
+            "name": source.dataset,
+            "sha256": source.sha256,
+            "files": source.checksums,
+            "published": source.is_published,
+        },
     )
 
 
 def _measure(
-    blank: Result, encoder: Encoder, vectors: EncoderVectors, task: Task, source: Source, progress: Progress
+    blank: Result,
+    encoder: Encoder,
+    vectors: EncoderVectors,
+    task: Task,
+    source: Source,
+    modules: Sequence[str],
+    progress: Progress,
 ) -> tuple[Result, Rows]:
+    provenance.reset_peak_memory()
     start = time.perf_counter()
     items = task.load(source)
     n_distinct, seconds = 0, 0.0
@@ -223,7 +268,7 @@ def _measure(
         metrics={name: round(metrics[name], 6) for name in task.metrics if name in metrics},
         n=task.count(items),
         zero_vectors=len(zero),
-        versions=provenance.versions(),
+        versions=provenance.versions(modules),
         git=provenance.git_state(),
         hardware=_hardware(encoder),
         wall_time_s=round(time.perf_counter() - start, 3),
@@ -242,35 +287,37 @@ def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
-def _averages(task: Task, results: Sequence[Result]) -> list[Result]:
-    """The averages that these results make complete, each over results of one protocol."""
-    single = {r.subset: r for r in results if not r.parts and r.signature == task.full_signature}
+def averages_of(task: Task, results: Sequence[Result]) -> list[Result]:
+    """The averages that the results of one encoder and task make complete, each over one fingerprint and protocol."""
     averages = []
-    for name, parts in task.averages(single).items():
-        of = [single[part] for part in parts]
-        checksums = {part.subset: part.dataset["sha256"] for part in of}
-        listing = "".join(f"{digest}  {subset}\n" for subset, digest in checksums.items())
-        averages.append(
-            replace(
-                of[0],
-                subset=name,
-                metrics={key: round(value, 6) for key, value in mean_of([part.metrics for part in of]).items()},
-                n=sum(part.n for part in of),
-                dataset={
-                    "name": "+".join(dict.fromkeys(part.dataset["name"] for part in of)),
-                    "sha256": sha256(listing.encode()).hexdigest(),
-                    "files": {key: value for part in of for key, value in part.dataset["files"].items()},
-                },
-                parts=list(parts),
-                zero_vectors=sum(part.zero_vectors for part in of),
-                wall_time_s=round(sum(part.wall_time_s for part in of), 3),
-                sentences_per_s=None,
-                peak_memory_mb=max(part.peak_memory_mb for part in of),
-                created=max(part.created for part in of),
-            )
-        )
+    for fingerprint in dict.fromkeys(result.fingerprint for result in results):
+        alike = [r for r in results if r.fingerprint == fingerprint and r.signature == task.full_signature]
+        single = {result.subset: result for result in alike if not result.parts}
+        averages += [_average(name, [single[part] for part in parts]) for name, parts in task.averages(single).items()]
     return averages
 
 
-def _same_average(new: Result, old: Result | None) -> bool:
-    return old is not None and new.measures_same_as(old) and new.metrics == old.metrics and new.parts == old.parts
+def _all_published(flags: Sequence[bool | None]) -> bool | None:
+    return False if False in flags else None if None in flags else True
+
+
+def _average(name: str, parts: Sequence[Result]) -> Result:
+    listing = "".join(f"{part.dataset['sha256']}  {part.subset}\n" for part in parts)
+    return replace(
+        parts[0],
+        subset=name,
+        metrics=mean_metrics(parts),
+        n=sum(part.n for part in parts),
+        dataset={
+            "name": "+".join(dict.fromkeys(part.dataset["name"] for part in parts)),
+            "sha256": sha256(listing.encode()).hexdigest(),
+            "files": {key: value for part in parts for key, value in part.dataset["files"].items()},
+            "published": _all_published([part.dataset["published"] for part in parts]),
+        },
+        parts=[part.subset for part in parts],
+        zero_vectors=sum(part.zero_vectors for part in parts),
+        wall_time_s=round(sum(part.wall_time_s for part in parts), 3),
+        sentences_per_s=None,
+        peak_memory_mb=max(part.peak_memory_mb for part in parts),
+        created=max(part.created for part in parts),
+    )

@@ -6,8 +6,10 @@ planned failed. Logs and progress go to stderr, data to stdout. Nothing heavy is
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib.metadata import entry_points
 from typing import NoReturn
@@ -18,6 +20,7 @@ from harness.errors import HarnessError
 
 GROUP = "harness.commands"
 _INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+_SOFTWARE_ERROR = 70  # EX_SOFTWARE of sysexits.h
 
 
 def make_app() -> typer.Typer:
@@ -62,14 +65,33 @@ def _run(arguments: list[str]) -> int:
         print("stopped; what was finished is stored, run the same command again to go on", file=sys.stderr)
         return _INTERRUPTED
     except BrokenPipeError:  # the reader of our output (`| head`) has gone, which is no failure
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_stdout()
         return 0
+    except OSError as error:
+        if error.filename is None and error.errno in (errno.ENOSPC, errno.EIO, errno.EFBIG):
+            _forget_stdout()
+            return _fail(f"output cannot be written ({error.strerror})")
+        return _crash()
     except Exception as error:
-        # Usage errors: their class has moved between releases of Typer, their method has not.
+        # Usage errors: their classes have moved between releases of Typer, their method has not.
         message = getattr(error, "format_message", None)
         if message is None:
-            raise
-        return _fail(message() or "a command is missing; see leaderboard --help")
+            return _crash()
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(message(), file=sys.stderr)
+            return 2
+        return _fail(message())
+
+
+def _forget_stdout() -> None:
+    """Let Python not try once more, at exit, to write what could not be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _crash() -> int:
+    """A bug, ours or a plug-in's: not one of the exit codes that mean something."""
+    traceback.print_exc()
+    return _SOFTWARE_ERROR
 
 
 def _fail(message: str) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import textwrap
+from collections.abc import Container, Sequence
 from dataclasses import asdict
 from enum import Enum
 from functools import partial
@@ -18,6 +20,11 @@ from harness.errors import InputError
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
+
+    from harness.data.inventory import SetStatus
+
+_WIDTH = 100  # characters a line of the tables
+_SHORT = 12  # of a sha256 in a table; JSON has all of it
 
 app = typer.Typer(help="Show, fetch and verify the data sets.", no_args_is_help=True)
 
@@ -43,7 +50,7 @@ def status(
     data_dir: DataDirOption = None,
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
 ) -> None:
-    """Show every data set the harness knows, and how much of it is in the data directory."""
+    """Show every data set the harness knows: how much of it is in the data directory, its sha256, its licence."""
     from harness.data.inventory import set_status
 
     data = open_data_dir(_root(data_dir))
@@ -51,15 +58,29 @@ def status(
     if format is Format.json:
         typer.echo(json.dumps([asdict(row) for row in rows], indent=2, sort_keys=True, ensure_ascii=False))
         return
-    table = [("set", "state", "files", "bytes", "found in", "licence")]
-    for row in rows:
-        files = f"{row.files}/{row.expected}"
-        where = "-" if row.state == "absent" else f"{row.folder}/"
-        table.append((row.name, row.state, files, f"{row.bytes:,}", where, row.licence))
-    widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
+    _echo_table([("set", "state", "files", "bytes", "sha256", "found in"), *map(_cells, rows)], numbers=(2, 3))
+    typer.echo()
+    # On lines of their own: the longest would take the whole width of the table above.
+    name_width = max(len(row.name) for row in rows) + 2
+    for name, licence in [("set", "licence"), *((row.name, row.licence) for row in rows)]:
+        for line in textwrap.wrap(licence, _WIDTH - name_width):
+            typer.echo(f"{name:<{name_width}}{line}")
+            name = ""
+
+
+def _cells(row: SetStatus) -> tuple[str, ...]:
+    is_absent = row.state == "absent"
+    digest = "-" if is_absent else row.sha256[:_SHORT] if row.sha256 else "unreadable"
+    where = "-" if is_absent else f"{row.folder}/"
+    return row.name, row.state, f"{row.files}/{row.expected}", f"{row.bytes:,}", digest, where
+
+
+def _echo_table(table: Sequence[Sequence[str]], numbers: Container[int]) -> None:
+    """Print rows of cells in columns; those in `numbers` are aligned to the right."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for line in table:
         cells = (
-            cell.rjust(width) if column in (2, 3) else cell.ljust(width)
+            cell.rjust(width) if column in numbers else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         )
         typer.echo("  ".join(cells).rstrip())
@@ -82,7 +103,10 @@ def fetch(
         ),
     ] = None,
 ) -> None:
-    """Download data sets into the data directory (made if it is not there); files that are there are kept."""
+    """Download data sets into the data directory (made if it is not there); files that are there are kept.
+
+    Exit with 3 if only some of the sets could be fetched.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
@@ -96,6 +120,7 @@ def fetch(
         raise InputError(f"data directory {root} cannot be made ({error.strerror}); choose another") from None
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     failures: list[InputError] = []
+    n_fetched = 0
     for dataset in chosen:
         if not sets and not dataset.downloads:
             console.print(f"{dataset.name}: not downloadable: {dataset.obtain}", markup=False)
@@ -112,6 +137,7 @@ def fetch(
             except InputError as error:
                 failures.append(error)
                 continue
+        n_fetched += 1
         console.print(f"{dataset.name}: {len(result.new)} files fetched, {len(result.kept)} were there", markup=False)
         if result.pinned:
             console.print(
@@ -119,12 +145,17 @@ def fetch(
                 "kept in checksums.sha256 of the data directory, and later ones are held against them",
                 markup=False,
             )
-    if len(failures) > 1:
-        for failure in failures:
-            console.print(str(failure), markup=False)
-        raise InputError(f"{len(failures)} of {len(chosen)} data sets were not fetched; the lines above say why")
-    if failures:
+    if not failures:
+        return
+    if not n_fetched and len(failures) == 1:
         raise failures[0]
+    for failure in failures:
+        console.print(str(failure), markup=False)
+    summary = f"{len(failures)} of {len(chosen)} data sets were not fetched; the lines above say why"
+    if not n_fetched:
+        raise InputError(summary)
+    console.print(summary, markup=False)
+    raise typer.Exit(3)
 
 
 @app.command()

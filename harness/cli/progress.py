@@ -56,9 +56,9 @@ class Watcher:
         elif total > 20_000:
             self._print(f"  {task} {subset}: {done:,} of {total:,} sentences encoded")
 
-    def finish(self, result: Result, was_stored: bool) -> None:
-        """A subset is done; or its result was stored by an earlier run."""
-        metric, value = next(iter(result.metrics.items()))
+    def finish(self, result: Result, metric: str, was_stored: bool) -> None:
+        """A subset is done, or was by an earlier run; `metric` names its main score."""
+        value = result.metrics.get(metric, float("nan"))
         how = "stored" if was_stored else f"{result.wall_time_s:.1f} s"
         self._next(f"{result.task} {result.subset}: {metric} {value:.2f} ({how})")
 

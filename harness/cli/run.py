@@ -58,6 +58,7 @@ def run(
     sample where none is given. What is stored already is not measured again.
     """
     from harness.cli.progress import watch
+    from harness.errors import HarnessError
     from harness.evaluation import run_suite
 
     with watch() as progress:
@@ -80,5 +81,8 @@ def run(
         from harness.report.tables import boards
 
         typer.echo("\n\n".join(render(table, "table") for table in boards(outcome.results)))
+    for _, error in outcome.failures:
+        if isinstance(error, HarnessError):  # a fault that the user can mend: said in one line, exit code 2
+            raise error
     if outcome.failures:
         raise typer.Exit(3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +16,8 @@ from harness.errors import InputError
 
 PAIRS = ("de-en", "fr-en", "ru-en", "zh-en")
 _SPLITS = ("training", "test")
-# The folder of a data set, its name, and the tag of its subsets.
-_FOLDERS = (("bucc2018", "bucc2018", None), ("bucc-style/bucc2018", "bucc-style", "ntrex"))
+_FOLDER = "bucc2018"
+_PAIR = re.compile(r"[a-z]{2,3}-[a-z]{2,3}")
 _FILE = re.compile(r"([a-z]{2,3})-([a-z]{2,3})\.(training|test)\.([a-z]{2,4})(?:\.gz)?")
 
 
@@ -50,17 +50,24 @@ class BUCCPair:
 def bucc_sources(data: DataDir) -> dict[str, Source]:
     """The mining sets that are in `data`, not yet read: those of BUCC 2018, then stand-ins.
 
-    `bucc2018/` gives `de-en`, `bucc-style/bucc2018/` gives `de-en@ntrex`, the bundled sample `de-en@sample`. The
+    `bucc2018/` gives `de-en`, `bucc-style/bucc2018/` gives `de-en@ntrex`, the bundled sample `de-en@sample`; these have
+    the four pairs of BUCC 2018. A user's own `bucc2018-TAG/xx-yy/` gives `xx-yy@TAG`, whatever the languages. The
     files of the test split belong to the source only if its gold is there.
 
     Raises:
         InputError: a pair has some, but not all, of the files of its training split, or test gold without the test
-            sentences; names the missing file.
+            sentences (names the missing file); a folder with a bad tag.
     """
+    folders: list[tuple[str, str, str | None, Iterable[str]]] = [
+        (_FOLDER, "bucc2018", None, PAIRS),
+        (f"bucc-style/{_FOLDER}", "bucc-style", "ntrex", PAIRS),
+    ]
+    for own_tag, folder in data.stand_ins(_FOLDER, taken=["ntrex"]).items():
+        folders.append((folder, folder, own_tag, _pairs_in(data.root / folder)))
     sources: dict[str, Source] = {}
-    for folder, dataset, tag in _FOLDERS:
-        tag = data.stand_in or tag
-        for pair in PAIRS:
+    for folder, dataset, folder_tag, pairs in folders:
+        tag = data.stand_in or folder_tag
+        for pair in pairs:
             files = _pair_files(data, f"{folder}/{pair}/{pair}")
             if files:
                 subset = f"{pair}@{tag}" if tag else pair
@@ -75,8 +82,8 @@ def load_bucc(source: Source) -> BUCCPair:
     sentence. Lines of the gold files are `foreign-id TAB english-id`.
 
     Raises:
-        InputError: a malformed line, an id that occurs twice in a text file, an unknown id in the gold file, a gold
-            pair that occurs twice; names file and line.
+        InputError: a malformed line, an id that occurs twice in a text file or in the gold file, an unknown id in the
+            gold file; names file and line.
     """
     splits: dict[str, dict[str, Path]] = {split: {} for split in _SPLITS}
     lang1 = lang2 = ""
@@ -89,6 +96,12 @@ def load_bucc(source: Source) -> BUCCPair:
     training = _read_split(splits["training"], lang1, lang2)
     test = _read_split(splits["test"], lang1, lang2) if splits["test"] else None
     return BUCCPair(source.subset, lang1, lang2, training, test)
+
+
+def _pairs_in(folder: Path) -> list[str]:
+    """The subfolders named like a language pair: the four of BUCC 2018 first, then the others by name."""
+    found = sorted(path.name for path in folder.iterdir() if path.is_dir() and _PAIR.fullmatch(path.name))
+    return sorted(found, key=lambda pair: PAIRS.index(pair) if pair in PAIRS else len(PAIRS))
 
 
 def _pair_files(data: DataDir, stem: str) -> tuple[Path, ...]:
@@ -123,17 +136,24 @@ def _read_split(files: Mapping[str, Path], lang1: str, lang2: str) -> BUCCSplit:
 
 
 def _read_gold(path: Path) -> list[tuple[str, str]]:
-    pairs: dict[tuple[str, str], None] = {}
+    # Mining is one-to-one, so an id stands in one pair. Sentences do recur in the gold of BUCC 2018 (mteb counts 9,573
+    # distinct German and 9,570 distinct English ones in the 9,580 pairs of de-en), but the text files repeat sentences
+    # under different ids (397,151 distinct ones on 399,337 English lines); nothing says that an id recurs.
+    pairs: list[tuple[str, str]] = []
+    lines: tuple[dict[str, int], dict[str, int]] = ({}, {})
     for number, line in enumerate(iter_lines(path), start=1):
         first, tab, second = line.partition("\t")
         if not (first and tab and second) or "\t" in second:
             raise InputError(f"{path}:{number}: expected two ids with a tab between them, found {line!r}")
-        if (first, second) in pairs:
-            raise InputError(f"{path}:{number}: the pair {first} {second} occurs twice; remove one of the lines")
-        pairs[first, second] = None
+        for name, before in zip((first, second), lines, strict=True):
+            if before.setdefault(name, number) != number:
+                raise InputError(
+                    f"{path}:{number}: the id {name} is in a pair on line {before[name]} already; remove one line"
+                )
+        pairs.append((first, second))
     if not pairs:
         raise InputError(f"{path}: no gold pairs in it; fetch it again")
-    return list(pairs)
+    return pairs
 
 
 def _read_side(path: Path, wanted: set[str]) -> tuple[list[str], dict[str, int]]:

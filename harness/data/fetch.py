@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import tempfile
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -192,7 +193,7 @@ def write_scored_pairs(copy: Path, table: Path) -> None:
                 if any(separator in field for field in fields for separator in "\t\n\r"):
                     raise TransferError(f"line {number} of the copy holds a tab or a line end")
                 out.write("\t".join(fields) + "\n")
-    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
         raise TransferError(f"the copy is not what was expected ({type(error).__name__}: {error})") from None
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from harness.data.catalogue import DataSet, read_checksums
@@ -23,6 +25,10 @@ class SetStatus:
         state: `complete`, `partial` or `absent`.
         files: files found; `expected` is how many the catalogue lists.
         bytes: size of the files found, on disk.
+        checksums: sha256 of the uncompressed content of the files found, by path relative to the data directory,
+            without `.gz`; None for one that cannot be read.
+        sha256: sha256 over the lines "checksum  path" of `checksums`, in the order of the paths, as `sha256sum` prints
+            them; None if there are no files or one of them cannot be read.
     """
 
     name: str
@@ -33,6 +39,8 @@ class SetStatus:
     files: int
     expected: int
     bytes: int
+    checksums: Mapping[str, str | None]
+    sha256: str | None
 
 
 @dataclass(frozen=True)
@@ -65,8 +73,9 @@ def expected_checksums(dataset: DataSet, pins: Mapping[str, str]) -> dict[str, s
 
 
 def set_status(dataset: DataSet, data: DataDir) -> SetStatus:
-    """Count the files of a data set; reads none of them."""
-    found = [path for path in map(data.find, dataset.files) if path is not None]
+    """Count the files of a data set and take their checksums, which reads each of them once."""
+    found = {name: path for name in sorted(dataset.files) if (path := data.find(name)) is not None}
+    checksums = {name: _readable_sha256(path) for name, path in found.items()}
     return SetStatus(
         name=dataset.name,
         title=dataset.title,
@@ -75,8 +84,24 @@ def set_status(dataset: DataSet, data: DataDir) -> SetStatus:
         state="absent" if not found else "complete" if len(found) == len(dataset.files) else "partial",
         files=len(found),
         expected=len(dataset.files),
-        bytes=sum(path.stat().st_size for path in found),
+        bytes=sum(path.stat().st_size for path in found.values()),
+        checksums=checksums,
+        sha256=_joint_sha256(checksums),
     )
+
+
+def _joint_sha256(checksums: Mapping[str, str | None]) -> str | None:
+    if not checksums or None in checksums.values():
+        return None
+    lines = "".join(f"{digest}  {name}\n" for name, digest in checksums.items())
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def _readable_sha256(path: Path) -> str | None:
+    try:
+        return content_sha256(path)
+    except InputError:
+        return None
 
 
 def verify_set(dataset: DataSet, data: DataDir) -> list[CheckedFile]:
@@ -96,9 +121,8 @@ def _check(name: str, expected: str | None, data: DataDir) -> CheckedFile:
     path = data.find(name)
     if path is None:
         return CheckedFile(name, "missing", None, expected)
-    try:
-        digest = content_sha256(path)
-    except InputError:
+    digest = _readable_sha256(path)
+    if digest is None:
         return CheckedFile(name, "differs", None, expected)
     if expected is None:
         return CheckedFile(name, "unknown", digest, None)

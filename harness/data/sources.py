@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import re
+import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +14,8 @@ from pathlib import Path
 from harness.errors import InputError
 
 SAMPLE_DIR = Path(__file__).parent.parent / "sample"
+_SAMPLE = "sample"
+_TAG = re.compile(r"[a-z0-9-]+")
 
 
 @dataclass(frozen=True)
@@ -31,10 +36,29 @@ class DataDir:
                 return path
         return None
 
+    def stand_ins(self, folder: str, taken: Iterable[str] = ()) -> dict[str, str]:
+        """The folders `FOLDER-TAG` beside `folder`, which hold stand-ins for its sets: folder names by tag, sorted.
+
+        Raises:
+            InputError: a tag that is not made of `a-z`, `0-9` and `-`, or that means another set already: `sample`,
+                and those in `taken`.
+        """
+        found: dict[str, str] = {}
+        for path in sorted(self.root.glob(f"{folder}-*")):
+            tag = path.name.removeprefix(f"{folder}-")
+            if not path.is_dir():
+                continue
+            if not _TAG.fullmatch(tag):
+                raise InputError(f"{path}: the tag {tag!r} is not made of a-z, 0-9 and -; give the folder another name")
+            if tag in (_SAMPLE, *taken):
+                raise InputError(f"{path}: the tag {tag!r} is that of another set; give the folder another name")
+            found[tag] = path.name
+        return found
+
 
 def bundled_sample() -> DataDir:
     """The sample that ships with the harness (for demonstration and tests)."""
-    return DataDir(SAMPLE_DIR, stand_in="sample")
+    return DataDir(SAMPLE_DIR, stand_in=_SAMPLE)
 
 
 def open_data_dir(path: str | Path) -> DataDir:
@@ -68,15 +92,39 @@ class Source:
         lines = "".join(f"{digest}  {name}\n" for name, digest in self.checksums.items())
         return hashlib.sha256(lines.encode()).hexdigest()
 
+    @cached_property
+    def is_published(self) -> bool | None:
+        """Whether the files are those of the data sets in the catalogue, by their checksums.
+
+        True if all are, False if one differs from its known checksum, else None: for some no checksum is known (the
+        original BUCC, the extended STS sets), or the set is one of the user's own or the bundled sample.
+        """
+        # Imported here: only a run needs the catalogue, and this module is imported by everything that reads data.
+        from harness.data.catalogue import catalogue
+
+        # The sample has the layouts of the published sets, and so their names.
+        if self.subset.endswith(f"@{_SAMPLE}"):
+            return None
+        sets = [catalogue()[name] for name in self.dataset.split("+") if name in catalogue()]
+        known = {path.rpartition("/")[2]: digest for one in sets for path, digest in one.checksums.items()}
+        if any(digest != known.get(name, digest) for name, digest in self.checksums.items()):
+            return False
+        return True if known.keys() >= self.checksums.keys() else None
+
 
 def content_sha256(path: Path) -> str:
-    """sha256 of a file's content, uncompressed if its name ends in `.gz`."""
+    """sha256 of a file's content, uncompressed if its name ends in `.gz`.
+
+    Raises:
+        InputError: the file cannot be read, or its gzip data is damaged; names the file.
+    """
     digest = hashlib.sha256()
     opener = gzip.open if path.name.endswith(".gz") else open
     try:
         with opener(path, "rb") as stream:
             while chunk := stream.read(1 << 20):
                 digest.update(chunk)
-    except (OSError, EOFError) as error:
-        raise InputError(f"{path}: cannot be read ({error}); fetch it again") from None
+    except (OSError, EOFError, zlib.error) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise InputError(f"{path}: cannot be read ({reason}); move it away and fetch it again") from None
     return digest.hexdigest()

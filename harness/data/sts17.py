@@ -85,11 +85,12 @@ def sts_sources(data: DataDir) -> dict[str, Source]:
     """The STS sets that are in `data`, not yet read: the ten in the order of `STS_SUBSETS`, then stand-ins.
 
     Folders: `sts17/` (the tracks), `sts17-extended/` (only the ten sets; the tracks' own files win where both are
-    there) and `sts17-extended-deepl/` with its `more/` (tagged `@deepl`). From the bundled sample every subset is
-    tagged `@sample`.
+    there) and `sts17-extended-TAG/` with its `more/` (tagged `@TAG`, as `sts17-extended-deepl/` is `@deepl`). From the
+    bundled sample every subset is tagged `@sample`.
 
     Raises:
-        InputError: a track has its input but no gold scores, or the other way round; names the missing file.
+        InputError: a track has its input but no gold scores, or the other way round (names the missing file); a folder
+            with a bad tag.
     """
     mark = f"@{data.stand_in}" if data.stand_in else ""
     extended = _folder_files(data, "sts17-extended")
@@ -100,11 +101,11 @@ def sts_sources(data: DataDir) -> dict[str, Source]:
             sources[subset + mark] = Source(subset + mark, "sts17", files)
         elif subset in extended:
             sources[subset + mark] = Source(subset + mark, "sts17-extended", (extended[subset],))
-    translated = "sts17-extended-deepl"
-    for folder in (translated, f"{translated}/more"):
-        for subset, path in _folder_files(data, folder).items():
-            name = subset + (mark or "@deepl")
-            sources.setdefault(name, Source(name, translated, (path,)))
+    for tag, dataset in data.stand_ins("sts17-extended").items():
+        for folder in (dataset, f"{dataset}/more"):
+            for subset, path in _folder_files(data, folder).items():
+                name = subset + (mark or f"@{tag}")
+                sources.setdefault(name, Source(name, dataset, (path,)))
     return sources
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -10,7 +12,8 @@ from harness.data.sources import DataDir, Source
 from harness.data.text import read_lines
 from harness.errors import InputError, unknown_name
 
-FOLDER = "tatoeba/v1"
+_FOLDER, _RELEASE = "tatoeba", "v1"
+_SIDE = re.compile(r"tatoeba\.([a-z]{2,3}(?:[-_][A-Za-z0-9]+)?)-eng\.(\1|eng)(?:\.gz)?")
 LANGUAGES_FILE = Path(__file__).with_name("tatoeba_languages.tsv")
 
 
@@ -89,25 +92,52 @@ def resolve_language(name: str) -> list[str]:
 
 
 def tatoeba_sources(data: DataDir) -> dict[str, Source]:
-    """The Tatoeba sets that are in `data`, not yet read, in alphabetical order of LASER's codes.
+    """The Tatoeba sets that are in `data`, not yet read: by folder, in alphabetical order of the codes.
 
-    Keys are codes (`deu`), tagged `@sample` for the bundled sample. Only the 112 languages of the release count.
+    Keys are codes (`deu`), tagged `@sample` for the bundled sample. Of `tatoeba/v1/` only the 112 languages of the
+    release count; a user's own `tatoeba-TAG/v1/` gives `CODE@TAG` for any code: two or three letters, with a suffix
+    after `-` or `_` if need be (`deu`, `cmn_Hant`).
 
     Raises:
-        InputError: one side of a language is there and the other is not; names the missing file.
+        InputError: one side of a language is there and the other is not (names the missing file); a folder with a bad
+            tag.
     """
-    mark = f"@{data.stand_in}" if data.stand_in else ""
+    folders: list[tuple[str, str | None, Iterable[str]]] = [(_FOLDER, None, languages())]
+    for own_tag, folder in data.stand_ins(_FOLDER).items():
+        folders.append((folder, own_tag, _codes_in(data.root / folder / _RELEASE)))
     sources: dict[str, Source] = {}
-    for code in languages():
-        names = [f"{FOLDER}/tatoeba.{code}-eng.{side}" for side in (code, "eng")]
-        found = [data.find(name) for name in names]
-        files = tuple(path for path in found if path is not None)
-        if len(files) == 1:
-            missing = names[found.index(None)]
-            raise InputError(f"{data.root / missing} is missing, but {files[0].name} is there; add it or remove both")
-        if files:
-            sources[code + mark] = Source(code + mark, "tatoeba", files)
+    for folder, folder_tag, codes in folders:
+        tag = data.stand_in or folder_tag
+        for code in codes:
+            subset = f"{code}@{tag}" if tag else code
+            files = _sides(data, f"{folder}/{_RELEASE}/tatoeba.{code}-eng", code)
+            if files:
+                sources.setdefault(subset, Source(subset, folder, files))
     return sources
+
+
+def _codes_in(folder: Path) -> list[str]:
+    matches = [_SIDE.fullmatch(path.name) for path in folder.glob("tatoeba.*")]
+    # English has no English side.
+    return sorted({match[1] for match in matches if match} - {"eng"})
+
+
+def _sides(data: DataDir, stem: str, code: str) -> tuple[Path, ...]:
+    """The two files of a language, or none."""
+    names = [f"{stem}.{side}" for side in (code, "eng")]
+    found = [data.find(name) for name in names]
+    files = tuple(path for path in found if path is not None)
+    if len(files) == 1:
+        missing = names[found.index(None)]
+        raise InputError(f"{data.root / missing} is missing, but {files[0].name} is there; add it or remove both")
+    return files
+
+
+def _lang(code: str) -> str:
+    """What an encoder is told for a code, which may be one of a user's own."""
+    base = re.split("[-_]", code)[0]
+    language = languages().get(base)
+    return language.lang if language else base
 
 
 def load_tatoeba(source: Source) -> TatoebaPairs:
@@ -126,4 +156,4 @@ def load_tatoeba(source: Source) -> TatoebaPairs:
     if not foreign:
         raise InputError(f"{foreign_path}: no sentences in it; fetch it again")
     code = source.subset.partition("@")[0]
-    return TatoebaPairs(source.subset, foreign, english, languages()[code].lang)
+    return TatoebaPairs(source.subset, foreign, english, _lang(code))

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from harness.data.tatoeba import languages
+from harness.names import split_tag
 
 SAMPLE = "@sample"
 TAGS = {
@@ -152,9 +153,3 @@ def board_title(task: str, metrics: Sequence[str], of_sample: bool) -> str:
 def is_average(subset: str) -> bool:
     """Whether a subset is an average over others, by its name."""
     return subset.startswith("avg-")
-
-
-def split_tag(subset: str) -> tuple[str, str]:
-    """`en-de@deepl` -> (`en-de`, `@deepl`); the tag of published data is empty."""
-    base, at, tag = subset.partition("@")
-    return base, at + tag

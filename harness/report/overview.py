@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from harness.names import split_tag
 from harness.report.footnotes import shorten
-from harness.report.layout import SAMPLE, split_tag, subset_order, task_order
+from harness.report.layout import SAMPLE, subset_order, task_order
 from harness.report.tables import (
     Cell,
     Column,

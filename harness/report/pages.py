@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.errors import InputError
-from harness.report.layout import SAMPLE, layout_of, split_tag, subset_order, task_order
+from harness.names import split_tag
+from harness.report.layout import SAMPLE, layout_of, subset_order, task_order
 from harness.report.overview import overview, provenance
 from harness.report.render import markdown, markdown_grid
 from harness.report.selection import stored

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from harness.errors import unknown_name
+from harness.names import split_tag
 from harness.report.footnotes import footnotes
 from harness.report.layout import (
     SAMPLE,
@@ -17,7 +18,6 @@ from harness.report.layout import (
     layout_of,
     metric_label,
     metric_order,
-    split_tag,
     subset_order,
     task_order,
 )

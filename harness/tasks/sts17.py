@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.data.sts17 import CROSS_LINGUAL, EXTENDED, SAME_LANGUAGE, STS_SUBSETS, STSPairs, load_sts, sts_sources
-from harness.tasks.task import Encode, Rows, Task, split_tag, tags_of
+from harness.names import split_tag
+from harness.tasks.task import Encode, Rows, Task, tags_of
 
 
 def cosine(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float64]:

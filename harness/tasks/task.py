@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.data import DataDir, Source
-from harness.errors import InputError
+from harness.names import split_tag
 
 Encode = Callable[[Sequence[str], str | None], NDArray[np.float32]]
 """encode(sentences, lang) -> float32 (n, dim): what a task is given instead of an encoder."""
@@ -68,20 +68,6 @@ class Task:
         return f"task:{self.name}|version:{self.version}|{self.signature}"
 
 
-def split_tag(subset: str) -> tuple[str, str]:
-    """`en-de@deepl` -> (`en-de`, `@deepl`); the tag of published data is empty."""
-    base, at, tag = subset.partition("@")
-    return base, at + tag
-
-
 def tags_of(subsets: Iterable[str]) -> list[str]:
     """The stand-in tags among subset names, published data ("") first."""
     return sorted({split_tag(subset)[1] for subset in subsets})
-
-
-def mean_of(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The unweighted mean of every metric that all of them have."""
-    if not metrics:
-        raise InputError("an average needs at least one subset")
-    shared = [key for key in metrics[0] if all(key in other for other in metrics)]
-    return {key: float(np.mean([other[key] for other in metrics])) for key in shared}

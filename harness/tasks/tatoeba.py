@@ -11,14 +11,14 @@ from collections.abc import Iterable
 import numpy as np
 
 from harness.data.tatoeba import GROUPS, TatoebaPairs, load_tatoeba, resolve_language, tatoeba_sources
-from harness.mining import nearest, normalise
-from harness.tasks.task import Encode, Rows, Task, split_tag, tags_of
+from harness.mining import nearest
+from harness.names import split_tag
+from harness.tasks.task import Encode, Rows, Task, tags_of
 
 
 def rows(pairs: TatoebaPairs, encode: Encode) -> Rows:
     """One row a sentence pair: the line that each side's sentence finds on the other side (ties: the lowest)."""
-    foreign = normalise(encode(pairs.foreign, pairs.lang))
-    english = normalise(encode(pairs.english, "en"))
+    foreign, english = encode(pairs.foreign, pairs.lang), encode(pairs.english, "en")
     of_english, of_foreign = nearest(english, foreign, k=1)
     return {
         "item": np.arange(len(pairs.foreign)),

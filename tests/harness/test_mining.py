@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from mining_oracle import mine_oracle, threshold_oracle
+from mining_oracle import mine_oracle, threshold_oracle, unit_vectors
 
 from harness.errors import InputError
 from harness.mining import best_threshold, margin_scores, mine, nearest, normalise, precision_recall_f1
@@ -16,13 +18,9 @@ MARGINS = ("ratio", "distance", "absolute")
 RETRIEVALS = ("max", "intersect", "forward", "backward")
 
 
-def lists(vectors: np.ndarray) -> list[list[float]]:
-    return [[float(value) for value in row] for row in vectors]
-
-
 def assert_like_oracle(x: np.ndarray, y: np.ndarray, k: int, margin: str, retrieval: str, block: int) -> None:
     pairs, scores = mine(x, y, k=k, margin=margin, retrieval=retrieval, block=block)
-    expected_pairs, expected_scores = mine_oracle(lists(normalise(x)), lists(normalise(y)), k, margin, retrieval)
+    expected_pairs, expected_scores = mine_oracle(unit_vectors(x), unit_vectors(y), k, margin, retrieval)
     assert [tuple(pair) for pair in pairs.tolist()] == expected_pairs
     np.testing.assert_allclose(scores, expected_scores, rtol=1e-9, atol=1e-12)
 
@@ -84,7 +82,7 @@ def test_a_nearest_neighbour_that_float32_cannot_tell_apart() -> None:
     x = np.array([[1, 1e-4, 0]], np.float32)
     y = np.array([[1, 0, 1], [1, 1e-4, 1]], np.float32)
     assert (x @ y.T)[0, 0] == (x @ y.T)[0, 1]
-    of_x, _ = nearest(x, y, k=1)
+    of_x, _ = nearest(x, y, k=1, cosine=False)
     assert of_x.rows.tolist() == [[1]]
 
 
@@ -97,7 +95,7 @@ def test_a_nearest_neighbour_that_float32_cannot_tell_apart() -> None:
 )
 def test_nearest_matches_a_full_sort(x: np.ndarray, y: np.ndarray, k: int, block: int) -> None:
     full = x.astype(np.float64) @ y.astype(np.float64).T  # exact: 3 products of 11-bit numbers
-    for found, matrix in zip(nearest(x, y, k, block=block), (full, full.T), strict=True):
+    for found, matrix in zip(nearest(x, y, k, cosine=False, block=block), (full, full.T), strict=True):
         order = np.argsort(-matrix, axis=1, kind="stable")[:, :k]
         assert found.rows.tolist() == order.tolist()
         np.testing.assert_array_equal(found.similarity, np.take_along_axis(matrix, order, 1))
@@ -128,9 +126,38 @@ def test_different_dimensions_are_refused() -> None:
 
 
 def test_normalise_gives_unit_rows_and_keeps_zero() -> None:
-    unit = normalise(np.array([[3, 4], [0, 0], [1e-30, 0]], np.float32))
-    np.testing.assert_allclose(unit, [[0.6, 0.8], [0, 0], [1, 0]], rtol=1e-6)
+    # Norms that float32 cannot hold: denormals, and the largest numbers.
+    vectors = np.array([[3, 4], [0, 0], [1e-30, 0], [3e-45, 0], [3e38, 3e38]], np.float32)
+    unit = normalise(vectors)
+    np.testing.assert_allclose(unit, [[0.6, 0.8], [0, 0], [1, 0], [1, 0], [0.5**0.5] * 2], rtol=1e-6)
     assert unit.dtype == np.float32
+
+
+@pytest.mark.parametrize("scale", [1e-42, 1e-20, 1.0, 1e30])
+def test_extreme_norms_are_mined_alike(scale: float) -> None:
+    rng = np.random.default_rng(2)
+    x, y = (np.float32(scale) * rng.standard_normal((9, 3)).astype(np.float32) for _ in range(2))
+    assert_like_oracle(x, y, 3, "ratio", "max", 4)
+
+
+@pytest.mark.parametrize("choice", [{"margin": "ratios"}, {"retrieval": "maxx"}])
+def test_unknown_choices_are_refused(choice: dict[str, str]) -> None:
+    with pytest.raises(InputError, match=r"did you mean '(ratio|max)'"):
+        mine(np.ones((2, 2), np.float32), np.ones((2, 2), np.float32), **choice)
+
+
+@pytest.mark.parametrize("kind", ["random", "ties"])
+def test_memory_is_bounded_by_the_blocks(kind: str) -> None:
+    n, dim = 6000, 64
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal((n, dim)).astype(np.float32) for _ in range(2))
+    if kind == "ties":
+        x[:300], y[:300] = 0, 0  # a zero vector is as near to every vector
+    tracemalloc.start()
+    mine(x, y, block=512)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 80e6  # the full matrix alone has 144 MB
 
 
 def test_margins_by_hand() -> None:

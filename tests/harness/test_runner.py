@@ -99,6 +99,90 @@ def test_an_error_of_the_encoder_fails_one_subset_only(tmp_path: Path) -> None:
         evaluate(Fragile(), "sts17", cache_dir=tmp_path / "cache2")
 
 
+def test_vectors_that_are_none_end_the_encoder_and_name_the_row(tmp_path: Path) -> None:
+    class Broken(Letters):
+        def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+            vectors = super().encode(sentences, lang=lang)
+            vectors[[sentence == "gh" for sentence in sentences]] = np.nan
+            return vectors
+
+    folder = tmp_path / "data" / "sts17-extended"
+    folder.mkdir(parents=True)
+    (folder / "STS.en-de.txt").write_text("a long one\tb\t1\nc\td\t2\ngh\te\t3\n")
+    with pytest.raises(InputError, match="'letters' returned NaN in row 2 for the sentence 'gh'"):
+        evaluate(Broken(), "sts17", data_dir=tmp_path / "data", cache_dir=tmp_path / "cache")
+
+
+@pytest.mark.parametrize("name", ["../escaped", "a[b]", "", "a/b", ".hidden"])
+def test_a_name_that_cannot_name_a_folder_is_refused(tmp_path: Path, name: str) -> None:
+    encoder = Letters()
+    encoder.name = name
+    with pytest.raises(InputError, match="cannot name a folder"):
+        evaluate(encoder, "sts17", results=tmp_path, cache_dir=tmp_path / "cache")
+
+
+def sts_data(root: Path, **scores: str) -> Path:
+    """A data directory with the three same-language tracks, three pairs each, whose gold scores may be changed."""
+    (root / "sts17").mkdir(parents=True, exist_ok=True)
+    for track in ("track5.en-en", "track3.es-es", "track1.ar-ar"):
+        gold = scores.get(track.partition(".")[0], "1\n2\n5\n")
+        (root / "sts17" / f"STS.input.{track}.txt").write_text("a b\tc d\nabc\tabd\nxyz\txyz\n")
+        (root / "sts17" / f"STS.gs.{track}.txt").write_text(gold)
+    return root
+
+
+def stored_scores(root: Path) -> dict[str, float]:
+    return {result.subset: result.metrics["spearman"] for result in ResultStore(root).load()}
+
+
+def test_an_average_follows_its_parts_even_if_a_run_breaks_off(tmp_path: Path) -> None:
+    class Breaking(Letters):
+        n_calls = 0
+
+        def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+            raise KeyboardInterrupt
+
+    arguments = {"results": tmp_path / "r", "cache_dir": tmp_path / "cache", "tasks": "sts17"}
+    evaluate(Letters(), data_dir=sts_data(tmp_path / "a"), **arguments)
+    before = stored_scores(tmp_path / "r")
+    assert before["avg-same"] == pytest.approx((before["en-en"] + before["es-es"] + before["ar-ar"]) / 3, abs=1e-5)
+    changed = sts_data(tmp_path / "b", track5="5\n1\n2\n")
+    (changed / "sts17" / "STS.input.track3.es-es.txt").write_text("q\tr\ns\tt\nu\tv\n")
+    with pytest.raises(KeyboardInterrupt):  # at es-es, whose sentences are new; en-en is stored by then
+        evaluate(Breaking(), data_dir=changed, **arguments)
+    after = stored_scores(tmp_path / "r")
+    assert after["en-en"] != before["en-en"] and after["es-es"] == before["es-es"]
+    assert after["avg-same"] == pytest.approx((after["en-en"] + after["es-es"] + after["ar-ar"]) / 3, abs=1e-5)
+
+
+def test_two_runs_at_once_complete_an_average(tmp_path: Path) -> None:
+    data = sts_data(tmp_path / "data")
+    arguments = {"results": tmp_path / "r", "cache_dir": tmp_path / "cache", "data_dir": data, "tasks": "sts17"}
+
+    class Interrupted(Letters):
+        """While it works on en-en, another run does the other sets."""
+
+        def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+            evaluate(Letters(), subsets=["es-es", "ar-ar"], **arguments)
+            return super().encode(sentences, lang=lang)
+
+    evaluate(Interrupted(), subsets=["en-en"], **arguments)
+    assert set(stored_scores(tmp_path / "r")) == {"en-en", "es-es", "ar-ar", "avg-same"}
+
+
+def test_rows_that_are_there_are_not_written_again(tmp_path: Path) -> None:
+    arguments = {"subsets": ["en-de@sample"], "results": tmp_path, "cache_dir": tmp_path / "cache"}
+    evaluate(Letters(), "sts17", **arguments)
+    evaluate(Letters(), "sts17", save_rows="jsonl", **arguments)
+    (file,) = (tmp_path / "rows").rglob("*.jsonl")
+    written = file.stat().st_mtime_ns
+    evaluate(Letters(), "sts17", save_rows="jsonl", **arguments)
+    assert file.stat().st_mtime_ns == written
+    file.unlink()
+    evaluate(Letters(), "sts17", save_rows="jsonl", **arguments)
+    assert file.is_file()
+
+
 def test_zero_vectors_are_counted(tmp_path: Path) -> None:
     class Mute(Letters):
         def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
+
 Vector = list[float]
+
+
+def unit_vectors(vectors: np.ndarray) -> list[Vector]:
+    """Rows scaled to unit norm and rounded to float32, as lists of Python floats; zero rows stay zero."""
+    rows = []
+    for row in vectors.tolist():
+        largest = max(map(abs, row), default=0.0)
+        norm = largest * math.sqrt(math.fsum((v / largest) ** 2 for v in row)) if largest else 1.0
+        rows.append([float(np.float32(v / norm)) for v in row])
+    return rows
 
 
 def dot(a: Vector, b: Vector) -> float:
@@ -26,7 +39,7 @@ def score_of(a: float, b: float, margin: str) -> float:
 def mine_oracle(
     x: list[Vector], y: list[Vector], k: int, margin: str, retrieval: str
 ) -> tuple[list[tuple[int, int]], list[float]]:
-    """`x`, `y`: unit vectors (or zero) as lists of Python floats that hold float32 values."""
+    """`x`, `y`: see `unit_vectors`."""
     if not x or not y:
         return [], []
     forward = [[dot(a, b) for b in y] for a in x]

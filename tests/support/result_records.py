@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
-from harness.results import Result
+from harness.results import Result, ResultStore
 
 STS_SIGNATURE = "task:sts17|version:1|similarity:cosine"
 
@@ -32,6 +35,18 @@ def record(
         created="2025-01-02T03:04:05+00:00",
     )
     return replace(result, **other)
+
+
+def write_records(root: Path, results: Iterable[Result]) -> ResultStore:
+    """Write records as they are, averages without all their parts too, which a store would not take."""
+    store = ResultStore(root)
+    by_file: dict[Path, list[Result]] = {}
+    for result in results:
+        by_file.setdefault(store.records / result.encoder / f"{result.task}.json", []).append(result)
+    for file, records in by_file.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps([asdict(record) for record in records]))
+    return store
 
 
 def sts(encoder: str, subset: str, spearman: float, **other: Any) -> Result:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from result_records import small_board, sts
+from result_records import small_board, sts, write_records
 
 from harness.cli import main
 from harness.report.pages import BEGIN, END
@@ -18,7 +18,7 @@ Report = Callable[..., "tuple[int, list[str], str]"]
 @pytest.fixture
 def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Report:
     """Runs the command in a folder with results; gives exit code, lines of stdout, stderr."""
-    ResultStore(tmp_path / "results").merge(small_board())
+    write_records(tmp_path / "results", small_board())
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> tuple[int, list[str], str]:
@@ -57,7 +57,7 @@ def test_check(report: Report) -> None:
     assert not Path("results/README.md").exists()
     report()
     assert report("--check") == (0, [], "")
-    ResultStore("results").merge([sts("muse", "es-es", 1.0)])
+    write_records(Path("results"), [*ResultStore("results").load(), sts("muse", "es-es", 1.0)])
     assert report("--check")[:2] == (1, ["would change: results/sts17.md"])
 
 

@@ -45,6 +45,8 @@ def infinite(): return Changed(lambda vectors, lang: vectors + np.inf)
 
 def narrow(): return Changed(lambda vectors, lang: vectors[:, :5])
 
+def unloadable(): raise FileNotFoundError("no weights")
+
 def crashing():
     def crash(vectors, lang):
         if lang == "ar":
@@ -104,6 +106,16 @@ def test_an_encoder_that_fails_does_not_take_the_others_down(leaderboard: Leader
 
 
 @pytest.mark.usefixtures("encoders")
+@pytest.mark.parametrize("bad", ["python:mine:nan", "python:mine:unloadable"])
+def test_an_encoder_that_is_none_does_not_take_the_others_down(leaderboard: Leaderboard, bad: str) -> None:
+    done = leaderboard("run", "--task", "sts17", "--encoder", bad, "--encoder", "python:mine:letters")
+    one_line_error(done)
+    rows = shown(leaderboard)
+    assert "avg-cross@sample" in {row["subset"] for row in rows if row["encoder"] == "letters"}
+    assert "nan" not in {row["encoder"] for row in rows}
+
+
+@pytest.mark.usefixtures("encoders")
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
@@ -112,8 +124,8 @@ def test_an_encoder_that_fails_does_not_take_the_others_down(leaderboard: Leader
         (["--encoder", "chargrams?dim=many"], ["dim", "number", "'many'"]),
         (["--encoder", "python:nowhere:factory"], ["nowhere"]),
         (["--encoder", "python:mine:lettres"], ["mine", "lettres"]),
-        (["--encoder", "python:mine:nan"], ["'nan'", "NaN", "row 2", "sentence"]),
-        (["--encoder", "python:mine:infinite"], ["'infinite'", "infinity", "row 0"]),
+        (["--encoder", "python:mine:nan"], ["'nan'", "NaN", "in row", "for the sentence"]),
+        (["--encoder", "python:mine:infinite"], ["'infinite'", "infinity", "in row"]),
         (["--encoder", "python:mine:narrow"], ["'narrow'", "shape", "5)"]),
         (["--encoder", "chargrams", "--encoder", "chargrams"], ["one name", "name="]),
         (["--encoder", "chargrams", "--task", "sts18"], ["unknown task 'sts18'", "'sts17'"]),
@@ -183,6 +195,25 @@ def test_a_full_disk_gives_one_line_and_loses_nothing(tmp_path: Path, limit: int
         json.loads(file.read_text())
     healthy = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100)
     assert healthy.returncode == 0, healthy.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("command", ["encoders", "run --encoder chargrams --subset en-en@sample"])
+def test_output_that_cannot_be_written_gives_one_line(tmp_path: Path, command: str) -> None:
+    script = f"{Path(sys.executable).parent / 'leaderboard'} {command} > /dev/full"
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert "No space left" in one_line_error(done)
+
+
+def test_no_command_shows_the_help(leaderboard: Leaderboard) -> None:
+    done = leaderboard()
+    assert done.returncode == 2 and "\n  run " in done.stderr and "error:" not in done.stderr
+
+
+def test_a_bug_has_an_exit_code_of_its_own(leaderboard: Leaderboard, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import harness.runner as r\nr.make_plan = None\n")
+    done = leaderboard("run", "--encoder", "chargrams", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 70 and "Traceback" in done.stderr
 
 
 def test_a_closed_pipe_is_no_failure(tmp_path: Path) -> None:

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from result_records import record, small_board, sts
+from result_records import record, small_board, sts, write_records
 
 from harness.cli import main
-from harness.results import ResultStore
 
 Show = Callable[..., "tuple[int, str, str]"]
 
@@ -24,7 +23,7 @@ Show = Callable[..., "tuple[int, str, str]"]
 def show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Show:
     """Runs the command in a folder with results; gives exit code, stdout, stderr."""
     scores = {"accuracy_en_xx": 50.0, "accuracy_xx_en": 40.0}
-    ResultStore(tmp_path / "results").merge([*small_board(), record("muse", "tatoeba", "kat", scores)])
+    write_records(tmp_path / "results", [*small_board(), record("muse", "tatoeba", "kat", scores)])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
 
@@ -130,7 +129,7 @@ def test_neither_numpy_nor_scipy_is_imported_and_it_answers_at_once(tmp_path: Pa
     codes = [f"{a}{b}x" for a in "abcdefghij" for b in "abcdefghijk"]
     scores = {"accuracy_en_xx": 50.0, "accuracy_xx_en": 40.0}
     results += [record(f"e{i}", "tatoeba", code, scores) for i in range(15) for code in codes]
-    ResultStore(tmp_path / "results").merge(results)
+    write_records(tmp_path / "results", results)
     script = (
         "import sys\nfrom harness.cli import main\ntry: main(['show'])\nfinally: print(*sys.modules, file=sys.stderr)"
     )

@@ -94,7 +94,7 @@ def test_test_gold_without_sentences(write: Write, data: DataDir) -> None:
         (EN, b"en-1\ta\nen-2\t\xff\n", r"training\.en:2: not UTF-8"),
         (
             GOLD,
-            "de-000000001\ten-000000009\nde-7\ten-000000009\n",
+            "de-000000001\ten-000000009\nde-7\ten-000000010\n",
             r"training\.gold:2: no id 'de-7' in de-en\.training\.de",
         ),
         (GOLD, "de-000000001\ten-7\n", r"training\.gold:1: no id 'en-7' in de-en\.training\.en"),
@@ -102,7 +102,17 @@ def test_test_gold_without_sentences(write: Write, data: DataDir) -> None:
         (
             GOLD,
             "de-000000001\ten-000000009\n" * 2,
-            r"training\.gold:2: the pair de-000000001 en-000000009 occurs twice",
+            r"training\.gold:2: the id de-000000001 is in a pair on line 1 already",
+        ),
+        (
+            GOLD,
+            "de-000000002\ten-000000009\nde-000000001\ten-000000010\nde-000000001\ten-000000011\n",
+            r"training\.gold:3: the id de-000000001 is in a pair on line 2 already",
+        ),
+        (
+            GOLD,
+            "de-000000001\ten-000000009\nde-000000002\ten-000000009\n",
+            r"training\.gold:2: the id en-000000009 is in a pair on line 1 already",
         ),
         (GOLD, "de-000000001 en-000000009\n", r"training\.gold:1: expected two ids"),
         (GOLD, "de-000000001\ten-000000009\t1\n", r"training\.gold:1: expected two ids"),
@@ -118,10 +128,28 @@ def test_bad_files(write: Write, data: DataDir, name: str, content: bytes | str,
     assert "\n" not in str(caught.value)
 
 
-def test_an_id_may_be_in_several_gold_pairs(write: Write, data: DataDir) -> None:
+def test_sets_of_ones_own(write: Write, data: DataDir) -> None:
     put_pair(write)
-    write(GOLD, "de-000000001\ten-000000009\nde-000000001\ten-000000011\n")
-    assert load_bucc(bucc_sources(data)["de-en"]).training.gold.tolist() == [[0, 0], [0, 2]]
+    put_pair(write, "bucc2018-mine")
+    put_pair(write, "bucc2018-mine", split="test")
+    put_pair(write, "bucc-style/bucc2018")
+    for kind, content in (("gsw", "a\tb\n"), ("fr", "c\td\n"), ("gold", "a\tc\n")):
+        write(f"bucc2018-mine/gsw-fr/gsw-fr.training.{kind}", content)
+        write(f"bucc2018/gsw-fr/gsw-fr.training.{kind}", content)
+    write("bucc2018-mine/README.md", "no pair")
+    sources = bucc_sources(data)
+    assert list(sources) == ["de-en", "de-en@ntrex", "de-en@mine", "gsw-fr@mine"]
+    assert sources["de-en@mine"].dataset == "bucc2018-mine"
+    pair = load_bucc(sources["gsw-fr@mine"])
+    assert (pair.subset, pair.lang1, pair.lang2, pair.test) == ("gsw-fr@mine", "gsw", "fr", None)
+    assert pair.training.gold.tolist() == [[0, 0]]
+    assert load_bucc(sources["de-en@mine"]).test is not None
+
+
+def test_the_tag_of_the_stand_in_is_taken(write: Write, data: DataDir) -> None:
+    put_pair(write, "bucc2018-ntrex")
+    with pytest.raises(InputError, match="bucc2018-ntrex: the tag 'ntrex' is that of another set"):
+        bucc_sources(data)
 
 
 @pytest.mark.parametrize(("pair", "gold"), [("de-en", 980), ("fr-en", 933), ("ru-en", 740), ("zh-en", 666)])

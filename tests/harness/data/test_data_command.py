@@ -12,9 +12,17 @@ from typer.testing import CliRunner, Result
 
 from harness.cli.data import app
 from harness.data import DataDir
+from harness.data.catalogue import catalogue
 from harness.errors import InputError
 
 Write = Callable[[str, "bytes | str"], Path]
+# sha256 of "abc", from FIPS 180-2, and what `sha256sum` prints for the line "that digest  korsts/sts-dev.tsv".
+ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+JOINT = "52ba4c92ad4982685913cefea1fb87b408a1a31e4f2e6cc7e97e58df3d85e78a"
+
+
+_BASE = "/kakaobrain/kor-nlu-datasets/469aced6fec3e263fd587dadae2695d340ade7c8/KorSTS"
+KORSTS = {f"{_BASE}/sts-{part}.tsv": part.encode() for part in ("train", "dev", "test")}
 
 
 @pytest.fixture(autouse=True)
@@ -32,21 +40,36 @@ def test_status_table_and_json(write: Write, data: DataDir) -> None:
     done = run("status", "--data-dir", str(data.root))
     assert done.exit_code == 0
     rows = done.stdout.splitlines()
-    assert rows[0].split() == ["set", "state", "files", "bytes", "found", "in", "licence"] and len(rows) == 9
-    assert rows[8].split() == ["korsts", "partial", "1/3", "3", "korsts/", "CC", "BY-SA", "4.0"]
+    assert rows[0].split() == ["set", "state", "files", "bytes", "sha256", "found", "in"] and rows[9] == ""
+    assert rows[8].split() == ["korsts", "partial", "1/3", "3", JOINT[:12], "korsts/"]
+    assert rows[4].split() == ["tatoeba", "absent", "0/224", "0", "-", "-"]
+    assert rows[10].split() == ["set", "licence"] and rows[-1].split() == ["korsts", "CC", "BY-SA", "4.0"]
+    assert max(map(len, rows)) <= 100
+    for dataset in catalogue().values():
+        assert dataset.licence in " ".join(" ".join(rows[10:]).split())
     assert str(data.root) not in done.stdout
     read = json.loads(run("status", "--format", "json", HARNESS_DATA=str(data.root)).stdout)
     assert [row["name"] for row in read][-1] == "korsts"
     assert read[-1] == {
         "bytes": 3,
+        "checksums": {"korsts/sts-dev.tsv": ABC},
         "expected": 3,
         "files": 1,
         "folder": "korsts",
         "licence": "CC BY-SA 4.0",
         "name": "korsts",
+        "sha256": JOINT,
         "state": "partial",
         "title": "KorSTS, the STS Benchmark in Korean",
     }
+
+
+def test_status_of_a_damaged_file(write: Write, data: DataDir) -> None:
+    write("korsts/sts-dev.tsv.gz", b"no gzip")
+    done = run("status", "--data-dir", str(data.root))
+    assert done.exit_code == 0 and ["korsts", "partial", "1/3", "7", "unreadable", "korsts/"] in [
+        line.split() for line in done.stdout.splitlines()
+    ]
 
 
 def test_no_data_directory(tmp_path: Path) -> None:
@@ -56,14 +79,12 @@ def test_no_data_directory(tmp_path: Path) -> None:
 
 
 def test_verify_exits_with_1_if_a_file_differs(write: Write, data: DataDir) -> None:
-    # The digest is that of "abc", from FIPS 180-2.
-    digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     path = write("korsts/sts-dev.tsv", "abc")
-    write("checksums.sha256", f"{digest}  korsts/sts-dev.tsv\n")
+    write("checksums.sha256", f"{ABC}  korsts/sts-dev.tsv\n")
     done = run("verify", "--data-dir", str(data.root))
     assert done.exit_code == 0
     assert done.stdout.splitlines() == [
-        f"OK       {digest} korsts/sts-dev.tsv",
+        f"OK       {ABC} korsts/sts-dev.tsv",
         f"missing  {'-':<64} korsts/sts-test.tsv",
         f"missing  {'-':<64} korsts/sts-train.tsv",
     ]
@@ -81,8 +102,7 @@ def test_unknown_set(data: DataDir) -> None:
 
 
 def test_fetch_makes_the_folder_and_pins(site: Site, tmp_path: Path) -> None:
-    base = "/kakaobrain/kor-nlu-datasets/469aced6fec3e263fd587dadae2695d340ade7c8/KorSTS"
-    site.files = {f"{base}/sts-{part}.tsv": part.encode() for part in ("train", "dev", "test")}
+    site.files = KORSTS
     root = tmp_path / "new" / "data"
     done = run("fetch", "korsts", "--data-dir", str(root), HARNESS_MIRROR=site.url)
     assert done.exit_code == 0, done.exception
@@ -108,6 +128,19 @@ def test_fetch_of_everything_goes_on_after_a_failure(site: Site, tmp_path: Path)
     assert isinstance(done.exception, InputError)
     assert "6 of 8 data sets were not fetched" in str(done.exception)
     assert "bucc-style: not downloadable" in done.stderr and done.stderr.count("was not fetched (HTTP 404") == 6
+
+
+def test_fetch_of_some_sets(site: Site, tmp_path: Path) -> None:
+    site.files = KORSTS
+    for failing in (["bucc2018"], ["bucc2018", "bucc-style"]):
+        done = run("fetch", *failing, "korsts", "--data-dir", str(tmp_path), "--mirror", site.url)
+        assert done.exit_code == 3
+        lines = done.stderr.splitlines()
+        assert lines[-1] == f"{len(failing)} of {len(failing) + 1} data sets were not fetched; the lines above say why"
+        reasons = lines[-1 - len(failing) : -1]
+        assert reasons[0].startswith("bucc2018 was not fetched (HTTP 404")
+        assert "bucc-style" not in failing or reasons[1].startswith("bucc-style cannot be downloaded")
+    assert (tmp_path / "korsts/sts-dev.tsv").read_text() == "dev"
 
 
 def test_fetch_of_a_set_that_cannot_be_downloaded(tmp_path: Path) -> None:

@@ -318,11 +318,16 @@ def test_the_extended_sets_from_copies_where_the_archive_is_gone(site: Site, dat
     assert not [name for name in everything(data.root) if ".part" in name]
 
 
+GOOD = gzip.compress(b"".join(b"%d\n" % (i * i) for i in range(2000)))
+CORRUPT = GOOD[:30] + b"\0\xff\0\xff" + GOOD[34:]  # zlib.error, which is no OSError
+
+
 @pytest.mark.parametrize(
     "copy",
     [
         b"no gzip",
         gzip.compress(b"no json"),
+        CORRUPT,
         copy_of({"sentence1": "a", "score": 1}),
         copy_of({"sentence1": "a\tb", "sentence2": "c", "score": 1}),
         copy_of([1, 2]),

@@ -9,6 +9,7 @@ import pytest
 from harness.data import DataDir
 from harness.data.sts17 import CROSS_LINGUAL, SAME_LANGUAGE, STS_SUBSETS, load_sts, sts_sources
 from harness.errors import InputError
+from harness.tasks import get_task
 
 Write = Callable[[str, "bytes | str"], Path]
 
@@ -61,6 +62,24 @@ def test_order_and_tags(write: Write, data: DataDir) -> None:
     assert list(sample) == [
         f"{name}@sample" for name in ["en-en", "en-de", "en-tr", "en-es", "en-nl", "en-fr", "en-ja"]
     ]
+
+
+def test_sets_of_ones_own_and_their_averages(write: Write, data: DataDir) -> None:
+    for stem, _, _ in TRACKS.values():
+        put_track(write, stem)
+    for name in ("en-de", "fr-en", "it-en", "nl-en", "ko-ko", "more/ja-en"):
+        folder, _, pair = name.rpartition("/")
+        write(f"sts17-extended-mine/{folder}/STS.{pair}.txt", "a\tb\t1\n")
+    write("sts17-extended-deepl/STS.en-de.txt", "a\tb\t1\n")
+    sources = sts_sources(data)
+    assert [name for name in sources if "@" in name] == [
+        *("en-de@deepl", "en-de@mine", "en-fr@mine", "en-it@mine", "en-nl@mine", "ko-ko@mine", "en-ja@mine"),
+    ]
+    assert sources["en-ja@mine"].dataset == "sts17-extended-mine" and load_sts(sources["en-ja@mine"]).lang1 == "ja"
+    assert list(get_task("sts17").averages(sources)) == ["avg-same", "avg-cross@mine"]
+    joined = get_task("language-bias").sources(data)
+    assert list(joined) == ["official6", "ten@mine"]
+    assert joined["ten@mine"].dataset == "sts17+sts17-extended-mine"
 
 
 def test_the_ten_sets() -> None:

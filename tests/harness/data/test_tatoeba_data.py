@@ -7,11 +7,19 @@ from pathlib import Path
 import pytest
 
 from harness.data import DataDir
+from harness.data.bucc import bucc_sources
+from harness.data.sts17 import sts_sources
 from harness.data.tatoeba import GROUPS, languages, load_tatoeba, resolve_language, tatoeba_sources
 from harness.errors import InputError
+from harness.tasks import get_task
 
 Write = Callable[[str, "bytes | str"], Path]
 V1 = "tatoeba/v1/tatoeba"
+
+
+def put_language(write: Write, folder: str, code: str, suffix: str = "") -> None:
+    for side, text in ((code, b"a\n"), ("eng", b"b\n")):
+        write(f"{folder}/tatoeba.{code}-eng.{side}{suffix}", gzip.compress(text) if suffix else text)
 
 
 def test_reads_both_sides(write: Write, data: DataDir) -> None:
@@ -28,6 +36,51 @@ def test_reads_both_sides(write: Write, data: DataDir) -> None:
     assert list(sample) == ["arq@sample", "swh@sample"]
     assert load_tatoeba(sample["arq@sample"]).lang == "arq"
     assert load_tatoeba(sample["arq@sample"]).subset == "arq@sample"
+
+
+def test_sets_of_ones_own(write: Write, data: DataDir) -> None:
+    put_language(write, "tatoeba/v1", "scn")  # not one of the 112
+    put_language(write, "tatoeba/v1", "deu")
+    for code in ("scn", "deu", "kat", "de", "cmn_Hant", "zh-tw", "eng", "german"):
+        put_language(write, "tatoeba-mine/v1", code)
+    put_language(write, "tatoeba-a1-b/v1", "swh", ".gz")
+    write("tatoeba-b/README.md", "no sets")
+    write("tatoeba-Notes", "no folder")
+    sources = tatoeba_sources(data)
+    names = "deu swh@a1-b cmn_Hant@mine de@mine deu@mine kat@mine scn@mine zh-tw@mine"
+    assert " ".join(sources) == names == " ".join(source.subset for source in sources.values())
+    assert sources["deu"].dataset == "tatoeba" and sources["deu@mine"].dataset == "tatoeba-mine"
+    langs = {name: load_tatoeba(source).lang for name, source in sources.items()}
+    assert " ".join(langs.values()) == "de sw zh de de ka scn zh"
+
+
+def test_a_side_of_ones_own_set_is_missing(write: Write, data: DataDir) -> None:
+    write("tatoeba-mine/v1/tatoeba.scn-eng.eng", "a\n")
+    with pytest.raises(InputError, match=r"tatoeba-mine/v1/tatoeba\.scn-eng\.scn is missing"):
+        tatoeba_sources(data)
+
+
+@pytest.mark.parametrize("tag", ["Mine", "a_b", "a@b", "ä", ""])
+def test_bad_tags(write: Write, data: DataDir, tag: str) -> None:
+    put_language(write, f"tatoeba-{tag}/v1", "deu")
+    with pytest.raises(InputError, match=rf"tatoeba-{tag}: the tag '{tag}' is not made of a-z, 0-9 and -"):
+        tatoeba_sources(data)
+
+
+@pytest.mark.parametrize("sources", [tatoeba_sources, sts_sources, bucc_sources])
+def test_the_tag_of_the_sample_is_taken(data: DataDir, sources: Callable[[DataDir], object]) -> None:
+    for folder in ("tatoeba-sample", "sts17-extended-sample", "bucc2018-sample"):
+        (data.root / folder).mkdir()
+    with pytest.raises(InputError, match="-sample: the tag 'sample' is that of another set"):
+        sources(data)
+
+
+def test_averages_of_ones_own_sets(write: Write, data: DataDir) -> None:
+    for code in GROUPS["paper"]:
+        put_language(write, "tatoeba-mine/v1", code)
+    put_language(write, "tatoeba/v1", "kat")
+    averages = get_task("tatoeba").averages(tatoeba_sources(data))
+    assert averages == {"avg-paper@mine": tuple(f"{code}@mine" for code in GROUPS["paper"])}
 
 
 def test_sides_of_different_length(write: Write, data: DataDir) -> None:

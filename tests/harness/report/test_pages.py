@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from result_records import STS_SIGNATURE, record, small_board, sts
+from result_records import STS_SIGNATURE, record, small_board, sts, write_records
 
 from harness.errors import InputError
 from harness.report.pages import BEGIN, END, make_pages, outdated, report
@@ -16,11 +16,11 @@ README = f"# Mine\n\n{BEGIN}\nold\n{END}\n\nThe end.\n"
 
 @pytest.fixture
 def store(tmp_path: Path) -> ResultStore:
-    store = ResultStore(tmp_path / "results")
     tatoeba = {"accuracy_en_xx": 50.0, "accuracy_xx_en": 40.0}
     bias = {"expected": 69.5, "actual": 68.6, "difference": -0.92}
     bucc = {"f1_train": 90.0, "f1_heldout": 89.0, "threshold": 1.05}
-    store.merge(
+    return write_records(
+        tmp_path / "results",
         [
             *small_board(),
             sts("muse", "en-en@sample", 99.0),
@@ -29,9 +29,8 @@ def store(tmp_path: Path) -> ResultStore:
             record("e5", "bucc", "de-en@ntrex", bucc, "task:bucc|version:1", spec="hf:intfloat/e5?prompt=query: "),
             record("muse", "tatoeba", "kat", tatoeba, "task:tatoeba|version:1"),
             record("muse", "tatoeba", "avg-paper", tatoeba, "task:tatoeba|version:1", parts=["kat", "swh"]),
-        ]
+        ],
     )
-    return store
 
 
 def test_every_task_has_a_page_and_nothing_is_rewritten(store: ResultStore) -> None:
@@ -40,7 +39,7 @@ def test_every_task_has_a_page_and_nothing_is_rewritten(store: ResultStore) -> N
     stamps = {name: (store.root / name).stat().st_mtime_ns for name in names}
     assert report(store) == []
     assert stamps == {name: (store.root / name).stat().st_mtime_ns for name in names}
-    store.merge([sts("muse", "es-es", 70.0)])
+    write_records(store.root, [*store.load(), sts("muse", "es-es", 70.0)])
     assert report(store) == [store.root / "sts17.md"]
 
 

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mining_oracle import mine_oracle, threshold_oracle
+from mining_oracle import mine_oracle, threshold_oracle, unit_vectors
 
 from harness.data import bundled_sample
 from harness.data.bucc import BUCCPair, BUCCSplit
-from harness.mining import normalise
 from harness.tasks import get_task
 from harness.tasks.bucc import Protocol, bucc_task
 
@@ -40,10 +39,7 @@ def scored_by_hand(split: BUCCSplit, dedup: str) -> list[tuple[float, tuple[int,
     for side in texts:
         seen: list[str] = []
         kept.append([i for i, s in enumerate(side) if dedup == "none" or (s not in seen and not seen.append(s))])
-    vectors = [
-        [[float(v) for v in row] for row in normalise(encode([side[i] for i in rows], None))]
-        for side, rows in zip(texts, kept, strict=True)
-    ]
+    vectors = [unit_vectors(encode([side[i] for i in rows], None)) for side, rows in zip(texts, kept, strict=True)]
     pairs, scores = mine_oracle(vectors[0], vectors[1], 4, "ratio", "max")
     counts = [Counter(s.strip() for s in side) for side in texts]
     scored = []
