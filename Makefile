@@ -3,7 +3,6 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO_RESULTS ?= demo-results
-# An own cache for the demo's vectors would only cost time: they are found by content.
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 TEST_ARGS ?= -n auto
 
@@ -41,6 +40,10 @@ $(VENV)/.light: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install -c constraints.txt -e ".[dev]"
 	touch $@ $(VENV)/.demo $(VENV)/.light
+
+# What the harness costs beside the bare encoder.
+benchmark: $(VENV)/.demo
+	$(BIN)/python benchmarks/overhead.py
 
 clean:
 	rm -rf $(VENV) .venvs $(DEMO_RESULTS) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -26,7 +26,6 @@ def load(
     revision: str | None = None,
     device: str | None = None,
     batch_size: int = 32,
-    normalize: bool = False,
     trust_remote_code: bool = False,
 ) -> SentenceTransformerEncoder:
     """Load a transformer's last hidden states with pooling on top; a trained pooling in the folder is not used.
@@ -42,7 +41,6 @@ def load(
         revision: branch, tag or commit on the hub.
         device: as PyTorch names it (`cpu`, `cuda:0`); the best one there is by default.
         batch_size: sentences that run at a time (per core on a CPU).
-        normalize: scale vectors to unit length.
         trust_remote_code: run code that comes with the model. Only for models whose code you have read.
 
     Raises:
@@ -78,7 +76,6 @@ def load(
         max_length=max_length,
         precision=precision,
         batch_size=batch_size,
-        normalize=normalize,
     )
 
 

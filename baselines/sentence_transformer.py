@@ -43,14 +43,12 @@ class SentenceTransformerEncoder:
         precision: Precision = "fp32",
         truncate_dim: int | None = None,
         batch_size: int = 32,
-        normalize: bool = False,
     ):
         if batch_size < 1:
             raise InputError(f"{name}: batch_size must be at least 1, not {batch_size}")
         self.name = name
         self._model = model
         self._batch_size = batch_size
-        self._normalize = normalize
         self._prompt = _effective_prompt(name, model, prompt, prompt_name)
         _set_max_length(name, model, max_length)
         self.dim = _output_dim(name, model, truncate_dim)
@@ -61,9 +59,13 @@ class SentenceTransformerEncoder:
             "max_length": model.max_seq_length,
             "precision": precision,
             "truncate_dim": truncate_dim,
-            "normalize": normalize,
         }
         self.fingerprint = "|".join([identity, *(f"{key}:{value}" for key, value in shown.items())])
+
+    @property
+    def device(self) -> str:
+        """Where the model runs, as PyTorch names it."""
+        return str(self._model.device)
 
     def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
         """A float32 array of shape (len(sentences), dim)."""
@@ -86,10 +88,7 @@ class SentenceTransformerEncoder:
             with self._lock:  # a tokenizer changes its own padding while it runs
                 features = self._model.preprocess(texts, prompt=self._prompt)
             vectors = self._model(batch_to_device(features, self._model.device))["sentence_embedding"]
-            vectors = vectors[:, : self.dim].float()
-            if self._normalize:
-                vectors = torch.nn.functional.normalize(vectors, dim=1)
-            return np.asarray(vectors.cpu().numpy())
+            return np.asarray(vectors[:, : self.dim].float().cpu().numpy())
 
 
 def load(
@@ -104,7 +103,6 @@ def load(
     revision: str | None = None,
     device: str | None = None,
     batch_size: int = 32,
-    normalize: bool = False,
     trust_remote_code: bool = False,
 ) -> SentenceTransformerEncoder:
     """Load a sentence-transformers model.
@@ -120,7 +118,6 @@ def load(
         revision: branch, tag or commit on the hub.
         device: as PyTorch names it (`cpu`, `cuda:0`); the best one there is by default.
         batch_size: sentences that run at a time (per core on a CPU).
-        normalize: scale vectors to unit length.
         trust_remote_code: run code that comes with the model. Only for models whose code you have read.
 
     Raises:
@@ -152,7 +149,6 @@ def load(
         precision=precision,
         truncate_dim=truncate_dim,
         batch_size=batch_size,
-        normalize=normalize,
     )
 
 

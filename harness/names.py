@@ -12,10 +12,8 @@ _FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]*")
 def check_folder_name(name: str, what: str) -> str:
     """`name`, which is to name a folder or file. Raises InputError if it cannot, or not on every machine."""
     if not _FOLDER_NAME.fullmatch(name):
-        raise InputError(
-            f"{what} name {name!r} cannot name a folder; choose another (encoders: name=...) with letters, digits and "
-            ". _ + @ - only"
-        )
+        remedy = "add name=..." if what == "encoder" else "rename it"
+        raise InputError(f"{what} name {name!r} cannot name a folder; {remedy} with letters, digits and . _ + @ - only")
     return name
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
@@ -18,7 +18,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
-from harness.encoder import Encoder
+from harness.encoder import Encoder, check_vectors
 from harness.errors import HarnessError, InputError, MissingExtraError, unknown_name
 from harness.spec import Spec, parse_spec
 
@@ -42,7 +42,10 @@ class EncoderInfo:
         dim: length of a vector, where it is known beforehand.
         licence: of the weights, as an SPDX identifier where there is one.
         backend: the library that runs the model.
-        extra, modules: the extra that installs it, and the modules whose presence tells that it is installed.
+        modules: the modules whose presence tells that the backend is installed. The message for those that are absent
+            is `pip install` with their names, so choose some whose distributions are named alike.
+        extra: the extra of *this* distribution that installs them (the message is then `pip install
+            "multilingual-embedding-harness[EXTRA]"`); other packages leave it None.
         missing_mb: called with the location, tells how many megabytes must be downloaded before the first use
             (0: it is all here).
         fetch: downloads what the encoder needs, on request (`leaderboard encoders --fetch ALIAS`).
@@ -68,6 +71,21 @@ class EncoderInfo:
     def is_installed(self) -> bool:
         """Whether the packages that it needs are here; imports none of them."""
         return all(map(_is_module, self.modules))
+
+    @property
+    def install_command(self) -> str:
+        """What installs that which it lacks: the extra, or else packages of the names of the absent modules."""
+        if self.extra:
+            return f'pip install "multilingual-embedding-harness[{self.extra}]"'
+        return f"pip install {' '.join(name for name in self.modules if not _is_module(name))}"
+
+    def check_installed(self, label: str) -> None:
+        """Raises MissingExtraError or InputError, in one line that says what to install, if a package is not here."""
+        if self.is_installed:
+            return
+        if self.extra:
+            raise MissingExtraError(label, self.extra)
+        raise InputError(f"{label} needs: {self.install_command} (or the packages that have these modules)")
 
     @property
     def is_ready(self) -> bool:
@@ -156,20 +174,26 @@ def check_spec(spec: str | Spec) -> Spec:
 def load_encoder(spec: str | Spec, **defaults: Any) -> Encoder:
     """Load the encoder that a spec string names.
 
-    `defaults` (`device`, `batch_size`) apply where the encoder's factory takes such an option and the spec string
-    does not set it; None means not given.
+    `defaults` (`device`, `batch_size`) apply where the encoder takes such an option and the spec string does not set
+    it; None means not given.
+
+    Two options are for every encoder, whatever its factory takes: `name`, under which results are stored, and
+    `normalize` (true or false), which scales every vector to unit L2 norm (zero vectors stay) and adds `|normalized`
+    to the fingerprint. A factory whose signature names `normalize` has an option of its own: it gets the value, and
+    nothing is done here. One that takes `**options` does not name it.
 
     Raises:
         InputError, MissingExtraError: see `check_spec`; or it turned out to be no encoder.
     """
     spec = parse_spec(spec) if isinstance(spec, str) else spec
-    encoder = _call(spec, defaults)()
+    load, normalize = _call(spec, defaults)
+    encoder = load()
     if lacks := missing_attributes(encoder):
         raise InputError(f"{_label(spec)}: {type(encoder).__name__} is no encoder, it lacks {', '.join(lacks)}")
-    if getattr(encoder, "name", None) == spec.stored_name:
-        named: Encoder = encoder
-        return named
-    return _Named(encoder, spec.stored_name)
+    if getattr(encoder, "name", None) != spec.stored_name:
+        encoder = _Named(encoder, spec.stored_name)
+    named: Encoder = encoder
+    return _Normalised(named) if normalize else named
 
 
 def missing_attributes(candidate: object) -> list[str]:
@@ -177,17 +201,17 @@ def missing_attributes(candidate: object) -> list[str]:
     return [name for name in ("fingerprint", "dim", "uses_lang", "encode") if not hasattr(candidate, name)]
 
 
-def _call(spec: Spec, defaults: Mapping[str, Any]) -> Callable[[], Any]:
-    """What loads a spec's encoder: its factory with the location and the options, checked and converted."""
+def _call(spec: Spec, defaults: Mapping[str, Any]) -> tuple[Callable[[], Any], bool]:
+    """What loads a spec's encoder, and whether its vectors are to be normalised here.
+
+    The former is the factory with the location and the options, checked and converted.
+    """
     info, label = encoder_info(spec.head), _label(spec)
     if info.is_kind and not spec.location:
         raise InputError(f"{label} needs a location: {spec.head}:{info.location_form}")
     if spec.location is not None and not info.is_kind:
         raise InputError(f"encoder {spec.head!r} takes no location (got {spec.location!r})")
-    if not info.is_installed:
-        if info.extra:
-            raise MissingExtraError(label, info.extra)
-        raise InputError(f"{label} needs the Python module(s) {', '.join(info.modules)}")
+    info.check_installed(label)
     location = spec.location if info.is_kind else info.location
     if info.finds_factory:
         factory = info.factory(location)
@@ -196,13 +220,15 @@ def _call(spec: Spec, defaults: Mapping[str, Any]) -> Callable[[], Any]:
 
     signature = _signature(factory)
     types, takes_any = _option_types(factory, signature)
-    options: dict[str, Any] = {key: value for key, value in defaults.items() if value is not None and key in types}
+    known = {"normalize": bool, **types}
+    options: dict[str, Any] = {key: value for key, value in defaults.items() if value is not None and key in known}
     for key, text in {**info.options, **spec.options}.items():
         if key == "name":
             continue
-        if key not in types and not takes_any:
-            raise unknown_name(f"option of {label}", key, types.keys() | {"name"})
-        options[key] = _value(f"{label}: option {key}", text, types.get(key, str))
+        if key not in known and not takes_any:
+            raise unknown_name(f"option of {label}", key, known.keys() | {"name"})
+        options[key] = _value(f"{label}: option {key}", text, known.get(key, str))
+    normalize = "normalize" not in types and options.pop("normalize", False)
     name = spec.stored_name  # in any case: a name that cannot be stored is refused before anything is loaded
     if "name" in types or takes_any:
         options["name"] = name
@@ -210,18 +236,23 @@ def _call(spec: Spec, defaults: Mapping[str, Any]) -> Callable[[], Any]:
         signature.bind(**options)
     except TypeError as error:
         raise InputError(f"{label}: {error}") from None
-    return partial(factory, **options)
+    return partial(factory, **options), normalize
 
 
 def _label(spec: Spec) -> str:
     return f"encoder {spec.head + (f':{spec.location}' if spec.location is not None else '')!r}"
 
 
-class _Named:
-    """An encoder under the name of its spec string (for one whose factory takes no `name`)."""
+class _Wrapper:
+    """An encoder that is another one in all that a subclass does not change; its `device`, say, is the other's."""
 
-    def __init__(self, encoder: Any, name: str):
-        self._encoder, self.name = encoder, name
+    def __init__(self, encoder: Any):
+        self._encoder = encoder
+
+    # Not left to __getattr__: from Python 3.12 on, `isinstance(encoder, Encoder)` sees only what a class has.
+    @property
+    def name(self) -> str:
+        return str(self._encoder.name)
 
     @property
     def fingerprint(self) -> str:
@@ -235,9 +266,39 @@ class _Named:
     def uses_lang(self) -> bool:
         return bool(self._encoder.uses_lang)
 
-    def encode(self, sentences: Any, *, lang: str | None = None) -> np.ndarray:
+    def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
         vectors: np.ndarray = self._encoder.encode(sentences, lang=lang)
         return vectors
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("_"):  # copying and unpickling ask for some before `_encoder` is there
+            raise AttributeError(attribute)
+        return getattr(self._encoder, attribute)
+
+
+class _Named(_Wrapper):
+    """An encoder under the name of its spec string (for one whose factory takes no `name`)."""
+
+    def __init__(self, encoder: Any, name: str):
+        super().__init__(encoder)
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+
+class _Normalised(_Wrapper):
+    """An encoder with its vectors scaled to unit L2 norm, in float32; zero vectors stay zero."""
+
+    @property
+    def fingerprint(self) -> str:
+        return f"{self._encoder.fingerprint}|normalized"
+
+    def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+        from harness.mining import normalise
+
+        return normalise(check_vectors(self._encoder.encode(sentences, lang=lang), sentences, self))
 
 
 def _signature(factory: Callable[..., Any]) -> inspect.Signature:

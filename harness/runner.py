@@ -73,7 +73,7 @@ def make_plan(tasks: Sequence[Task], data: DataDir, subsets: Sequence[str] = ())
         missing: list[str] | None = None
         is_there = False
         for task in tasks:
-            names = _resolve(task, name)
+            names = (name,) if name in found[task.name] else _resolve(task, name)
             absent = [part for part in names if part not in found[task.name]]
             if names and not absent:
                 is_there = True

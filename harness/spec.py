@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from pathlib import PurePath, PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from urllib.parse import quote, unquote
 
 from harness.errors import InputError
+from harness.names import check_folder_name
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]*")
+_SEPARATORS = re.compile(r"([=,:;])")  # between the paths of a value that has several parts
 
 
 @dataclass(frozen=True)
@@ -31,32 +32,44 @@ class Spec:
             name = re.split(r"[.:]", self.location)[-1]
         else:
             name = PurePath(self.location).name
-        if not _NAME.fullmatch(name):
-            raise InputError(
-                f"encoder name {name!r} cannot name a folder; add name=... with letters, digits and . _ + @ - only"
-            )
-        return name
+        return check_folder_name(name, "encoder")
 
     def __str__(self) -> str:
-        """The spec string, without machine paths: of a location or value that is a path, only its last component."""
+        """The spec string as it is recorded: it repeats the run, and of this machine's paths it has the last component.
+
+        A location is such a path by its form; a value (or a part of it: `a=/home/me/w`) only if it is there now, since
+        a prompt may begin with `/` or `~` too.
+        """
         text = self.head
         if self.location is not None:
-            text += ":" + _without_folders(self.location)
+            text += ":" + (_last_component(self.location) if _is_path(self.location) else self.location)
         if self.options:
-            values = {
-                key: quote(_without_folders(value), " :/,", errors="replace") for key, value in self.options.items()
-            }
-            text += "?" + "&".join(f"{key}={value}" for key, value in values.items())
+            values = {key: _without_paths(value) for key, value in self.options.items()}
+            text += "?" + "&".join(f"{key}={quote(value, ' :/,', errors='replace')}" for key, value in values.items())
         return text
 
 
-def _without_folders(text: str) -> str:
-    is_path = text.startswith(("./", "../", "~", "file:")) or _is_absolute(text)
-    return (PureWindowsPath(text).name or ".") if is_path else text
+def _is_path(location: str) -> bool:
+    is_absolute = PurePosixPath(location).is_absolute() or PureWindowsPath(location).is_absolute()
+    return is_absolute or location.startswith((".", "~", "file:"))
 
 
-def _is_absolute(text: str) -> bool:
-    return PurePosixPath(text).is_absolute() or PureWindowsPath(text).is_absolute()
+def _last_component(path: str) -> str:
+    return PureWindowsPath(path).name or "."
+
+
+def _without_paths(value: str) -> str:
+    parts = [value] if _is_here(value) else _SEPARATORS.split(value)
+    return "".join(_last_component(part) if _is_here(part) else part for part in parts)
+
+
+def _is_here(text: str) -> bool:
+    """Whether `text` is the absolute path of something on this machine; `/` and the like name nothing of it."""
+    try:
+        path = Path(text.removeprefix("file://")).expanduser()
+        return path.is_absolute() and path.name != "" and path.exists()
+    except (OSError, RuntimeError, ValueError):  # too long for a path, `~` of an unknown user, a NUL
+        return False
 
 
 def parse_spec(text: str) -> Spec:

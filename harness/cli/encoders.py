@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.errors import HarnessError, InputError, MissingExtraError
+from harness.errors import HarnessError, InputError
 
 if TYPE_CHECKING:
     from harness.registry import EncoderInfo
+
+
+_COMMON = "Options of all: name=NAME (under which results are stored), normalize=true (vectors scaled to length 1)."
 
 
 class Format(str, Enum):
@@ -71,8 +74,7 @@ def _fetch(aliases: Sequence[str]) -> bool:
     for alias, info in chosen.items():
         if info.is_kind:
             raise InputError(f"{alias!r} is a kind of encoder ({alias}:{info.location_form}); only an alias is fetched")
-        if not info.is_installed and info.extra:
-            raise MissingExtraError(f"encoder {alias!r}", info.extra)
+        info.check_installed(f"encoder {alias!r}")
     failed = 0
     for alias, info in chosen.items():
         if info.fetch is None:
@@ -116,17 +118,18 @@ def _row(name: str, info: EncoderInfo) -> Row:
 
 
 def _state(info: EncoderInfo) -> str:
-    if not info.is_installed and info.extra:
-        return f'needs pip install "multilingual-embedding-harness[{info.extra}]"'
     if not info.is_installed:
-        return f"needs the Python module(s) {', '.join(info.modules)}"
+        return f"needs {info.install_command}"
     if not info.is_kind and info.download_mb > 0:
         return f"needs a download of {max(1, round(info.download_mb)):,} MB"
     return "ready"
 
 
 def _table(rows: Sequence[Row], width: int | None) -> str:
-    """Two lines an alias (facts; description), then the kinds. Lines are broken at `width`; None breaks none."""
+    """Two lines an alias (facts; description), then the kinds, then the options that all have.
+
+    Lines are broken at `width`; None breaks none.
+    """
     blocks = []
     for heading, part in _parts(rows):
         cells = [(row.encoder,) if row.is_kind else _facts(row) for row in part]
@@ -139,6 +142,7 @@ def _table(rows: Sequence[Row], width: int | None) -> str:
                 lines[-1:] = [facts.rstrip(), *_indented(row.state, width)]
             lines += _indented(row.description or "", width)
         blocks.append("\n".join(lines))
+    blocks.append(textwrap.fill(_COMMON, width) if width else _COMMON)
     return "\n\n".join(blocks)
 
 

@@ -82,11 +82,6 @@ def test_half_precision_is_near_and_pools_in_float32(bert):
     assert (half.view(np.uint32) & 0xFFFF).any()
 
 
-def test_unit_length_on_request(bert):
-    norms = np.linalg.norm(load(str(bert), normalize=True, device="cpu").encode(SENTENCES), axis=1)
-    np.testing.assert_allclose(norms, 1, atol=1e-6)
-
-
 def test_keeps_the_contract(bert):
     check_encoder(load_encoder(f"mean-pooling:{bert}?batch_size=4"), SENTENCES)
     check_encoder(load_encoder(f"mean-pooling:{bert}?precision=bf16"), SENTENCES, tolerance=2e-2)
@@ -114,7 +109,6 @@ def test_equal_fingerprints_mean_equal_weights_and_options(bert, tmp_path):
         fingerprint(prompt="query: "),
         fingerprint(max_length=10),
         fingerprint(precision="bf16"),
-        fingerprint(normalize=True),
     ]
     assert len({fingerprint(), *others}) == 1 + len(others)
 

@@ -161,7 +161,7 @@ def test_the_built_folder_is_the_model(tmp_path):
 
     blob, _ = e5s1()
     model = e5_model(tmp_path, blob)
-    found = wheels.load(model, prompt="query: ", device="cpu").encode(SENTENCES[:2])
+    found = wheels.loader(model)(prompt="query: ", device="cpu").encode(SENTENCES[:2])
 
     config, names = read_e5s1(blob)
     bert = BertModel(BertConfig(**config), add_pooling_layer=False).eval()
@@ -237,7 +237,7 @@ def test_a_model_zipped_in_a_wheel_loads(tmp_path):
     source = write_sentence_transformer(tmp_path / "st", write_bert(tmp_path / "bert"))
     files = {str(p.relative_to(source)): p.read_bytes() for p in source.rglob("*") if p.is_file()}
     pin = in_wheels_folder("e-1-py3-none-any.whl", zipped({"all_minilm_l6_v2/model.zip": zipped(files)}))
-    zipped_model = wheels.load(wheels.WheelModel("e", (pin,), wheels.build_minilm), device="cpu", name="tiny")
+    zipped_model = wheels.loader(wheels.WheelModel("e", (pin,), wheels.build_minilm))(device="cpu", name="tiny")
     from_folder = load_encoder(f"sentence-transformers:{source}?device=cpu")
     assert (zipped_model.name, zipped_model.dim) == ("tiny", 16)
     assert zipped_model.fingerprint == from_folder.fingerprint

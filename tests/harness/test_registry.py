@@ -1,3 +1,5 @@
+import copy
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -7,6 +9,7 @@ import numpy as np
 import pytest
 
 from harness import registry
+from harness.encoder import Encoder
 from harness.errors import InputError, MissingExtraError
 from harness.registry import (
     EncoderInfo,
@@ -63,6 +66,34 @@ needs_module = EncoderInfo(plain, "needs a module", "x", modules=("sys", "no_suc
 far = EncoderInfo(plain, "must be downloaded", "fake", missing_mb=lambda location: 12.4)
 no_encoder = lambda: 3
 number = 3
+
+
+class Rows(Fake):
+    """Its rows are (3, 4), (0, 0), (3, 4), ..., in float64."""
+
+    device = "cuda:1"
+
+    def encode(self, sentences, *, lang=None):
+        import numpy as np
+
+        return np.array([[3.0, 4.0], [0.0, 0.0]])[np.arange(len(sentences)) % 2]
+
+
+def unnamed():
+    return Rows()
+
+
+def own_normalize(*, normalize: int = 0):
+    return Rows(normalize=normalize)
+
+
+def wrong():
+    encoder = Rows()
+    encoder.dim = 3
+    return encoder
+
+
+preset = EncoderInfo(unnamed, "normalised", "fake", options={"normalize": "true"})
 '''
 
 ENTRY_POINTS = """
@@ -81,6 +112,11 @@ plug-broken = plug_in_broken:x
 plug-exits = plug_in_exits:x
 plug-gone = plug_in:no_such_attribute
 plug-twice = plug_in:plain
+plug-rows = plug_in:unnamed
+plug-rows-any = plug_in:Rows
+plug-own-normalize = plug_in:own_normalize
+plug-preset = plug_in:preset
+plug-wrong = plug_in:wrong
 """
 
 
@@ -138,13 +174,17 @@ def test_options_are_converted(plug_in):
         ("plug-plain?factor=x", "option factor is a number, not 'x'"),
         ("plug-plain?flag=yes", "option flag is true or false, not 'yes'"),
         ("plug-plain?size=x", "option size is a whole number, not 'x'"),
+        ("plug-plain?normalise=true", "unknown option .* 'normalise'; did you mean 'normalize'"),
+        ("plug-plain?normalize=yes", "'plug-plain': option normalize is true or false, not 'yes'"),
+        ("plug-own-normalize?normalize=true", "option normalize is a whole number, not 'true'"),
+        ("plug-rows?x=1", "unknown option of encoder 'plug-rows' 'x'; known: name, normalize"),
         ("plug-alias?location=x", "unknown option"),
         ("plug-plain:here", "takes no location .got 'here'"),
         ("plug-kind", "needs a location: plug-kind:DIR"),
         ("plug-kind?option=x", "needs a location: plug-kind:DIR"),
         ("plug-kind:/a/..", "cannot name a folder; add name="),
         ("plug-plain?name=a/b", "cannot name a folder; add name="),
-        ("plug-module", "needs the Python module.s. sys, no_such_module_a.inner"),
+        ("plug-module", "'plug-module' needs: pip install no_such_module_a.inner .or the packages that have these mod"),
         ("plug-broken", "'plug-broken' .plug_in_broken:x. cannot be imported: OSError: no licence found$"),
         ("plug-exits", "cannot be imported: SystemExit: 1$"),
         ("plug-gone", "cannot be imported: AttributeError"),
@@ -201,6 +241,56 @@ def test_stored_name(plug_in, spec):
     assert (encoder.dim, encoder.uses_lang) == (2, True)
     np.testing.assert_array_equal(encoder.encode(["a"], lang="en"), [[2, 2]])
     assert not missing_attributes(encoder)
+
+
+def test_what_an_encoder_has_beyond_the_protocol_is_seen_under_another_name_too(plug_in):
+    for spec in ("plug-rows", "plug-rows?normalize=true", "plug-rows?name=x&normalize=true"):
+        encoder = load_encoder(spec)
+        assert (encoder.device, encoder.options) == ("cuda:1", {})
+        assert isinstance(encoder, Encoder)
+        assert not hasattr(encoder, "no_such_attribute")
+
+
+def test_an_encoder_under_another_name_can_be_copied_and_pickled(plug_in):
+    encoder = load_encoder("plug-rows?normalize=true")
+    for same in (copy.copy(encoder), copy.deepcopy(encoder), pickle.loads(pickle.dumps(encoder))):
+        assert (same.name, same.device) == ("plug-rows", "cuda:1")
+
+
+@pytest.mark.parametrize(
+    "spec", ["plug-rows?normalize=true", "plug-rows-any?normalize=1", "plug-preset", "plug-rows-any?x=y&normalize=true"]
+)
+def test_normalize(plug_in, spec):
+    encoder = load_encoder(spec)
+    vectors = encoder.encode(["a", "b", "c"], lang="en")
+    assert vectors.dtype == np.float32
+    np.testing.assert_array_equal(vectors, np.array([[0.6, 0.8], [0, 0], [0.6, 0.8]], np.float32))
+    assert encoder.fingerprint == f"(None, {encoder.options})|normalized"
+    assert "normalize" not in encoder.options
+    assert encoder.encode([]).shape == (0, 2)
+
+
+def test_vectors_are_as_they_are_without_normalize(plug_in):
+    for spec in ("plug-rows", "plug-rows?normalize=false", "plug-preset?normalize=0"):
+        encoder = load_encoder(spec)
+        np.testing.assert_array_equal(encoder.encode(["a"]), [[3, 4]])
+        assert encoder.fingerprint == "(None, {})"
+
+
+def test_normalize_as_default(plug_in):
+    assert load_encoder("plug-rows", normalize=True).fingerprint == "(None, {})|normalized"
+    assert load_encoder("plug-rows?normalize=false", normalize=True).fingerprint == "(None, {})"
+
+
+def test_factory_that_names_normalize_keeps_its_own(plug_in):
+    encoder = load_encoder("plug-own-normalize?normalize=7")
+    assert encoder.fingerprint == "(None, {'normalize': 7})"
+    np.testing.assert_array_equal(encoder.encode(["a"]), [[3, 4]])
+
+
+def test_what_cannot_be_normalised_is_refused_as_other_vectors_are(plug_in):
+    with pytest.raises(InputError, match=r"encoder 'plug-wrong' returned .* of shape \(1, 2\) for 1 .*\(1, 3\)"):
+        load_encoder("plug-wrong?normalize=true").encode(["a"])
 
 
 def test_ready(plug_in):

@@ -240,6 +240,15 @@ def test_a_subset_that_is_not_there_is_named(name: str, message: str) -> None:
         make_plan(ALL, bundled_sample(), [name])
 
 
+def test_a_users_own_set_is_chosen_by_its_name(tmp_path: Path) -> None:
+    folder = tmp_path / "tatoeba-mine" / "v1"
+    folder.mkdir(parents=True)
+    for side in ("scn", "eng"):
+        (folder / f"tatoeba.scn-eng.{side}").write_text("a\nb\n")
+    plan = make_plan(ALL, open_data_dir(tmp_path), ["scn@mine"])
+    assert [(planned.task.name, [s.subset for s in planned.sources]) for planned in plan] == [("tatoeba", ["scn@mine"])]
+
+
 def test_absent_sets_are_named_and_the_sample_does_not_fill_in(tmp_path: Path) -> None:
     data = open_data_dir(tmp_path)
     assert make_plan(ALL, data) == []

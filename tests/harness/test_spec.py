@@ -51,11 +51,11 @@ def test_parse_refuses(text, message):
 
 WORD = st.text("abcXYZ019-_.", min_size=1, max_size=8)
 # What does not look like a path: of a path only the last component is printed.
-LOCATION = st.lists(WORD.filter(lambda word: word.strip(".")), min_size=1, max_size=3).map("/".join)
-VALUE = st.text(max_size=12).map(lambda text: "value" + text)
+LOCATION = st.lists(WORD, min_size=1, max_size=3).map("/".join).filter(lambda text: not text.startswith("."))
+VALUE = st.text(max_size=12)
 
 
-@given(WORD, st.none() | LOCATION, st.dictionaries(WORD, VALUE, max_size=4))
+@given(WORD, st.none() | LOCATION, st.dictionaries(WORD, VALUE.filter(lambda text: "/." not in text), max_size=4))
 def test_printed_form_parses_back(head, location, options):
     spec = Spec(head, location, options)
     assert parse_spec(str(spec)) == spec
@@ -72,10 +72,67 @@ def test_any_text_parses_or_is_refused(text):
 
 
 @pytest.mark.parametrize(
-    "location", ["/home/me/models/x", "./models/x", "../x", "~/x", "/x/", "C:\\me\\x", "file:///me/x"]
+    "location",
+    ["/home/me/models/x", "./models/x", "../x", ".models/x", "~/x", "~me/x", "/x/", "C:\\me\\x", "file:///me/x"],
 )
 def test_printed_form_has_no_machine_path(location):
-    assert str(Spec("laser", location, {"tokenizer": location})) == "laser:x?tokenizer=x"
+    assert str(Spec("laser", location)) == "laser:x"
+
+
+@pytest.mark.parametrize(
+    "location", ["org/model", "models/x", "my.package:factory", "m:factory", "https://tfhub.dev/google/x/3", "a~b/.c"]
+)
+def test_location_that_is_no_path_of_this_machine_is_kept(location):
+    assert str(Spec("laser", location)) == f"laser:{location}"
+
+
+@pytest.mark.parametrize(
+    ("value", "printed"),
+    [
+        ("HERE/w", "w"),
+        ("HERE/a b/", "a b"),
+        ("file://HERE/w", "w"),
+        ("~/w", "w"),
+        ("a=HERE/w", "a%3Dw"),
+        ("HERE/w,HERE/a b:~/w", "w,a b:w"),
+        ("HERE/k=v,", "k%3Dv,"),
+        ("HERE/k=v", "k%3Dv"),
+    ],
+)
+def test_printed_value_has_no_path_of_what_is_on_this_machine(tmp_path, monkeypatch, value, printed):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("w", "k=v", "k=v,"):
+        (tmp_path / name).touch()
+    (tmp_path / "a b").mkdir()
+    text = str(Spec("m", None, {"p": value.replace("HERE", str(tmp_path))}))
+    assert text == f"m?p={printed}"
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "/query: ",
+        "~q/: ",
+        "/",
+        "~",
+        "/no/such/file",
+        "C:\\none",
+        ".",
+        "../x",
+        "a/b",
+        "/" + "x" * 999,
+        "/\0",
+        "~\0",
+        "/é ",
+    ],
+)
+def test_printed_value_that_only_looks_like_a_path_is_kept(prompt):
+    spec = Spec("e5", None, {"prompt": prompt})
+    assert parse_spec(str(spec)) == spec
+
+
+def test_printed_prompt_is_what_was_given():
+    assert str(parse_spec("e5?prompt=/query: ")) == "e5?prompt=/query: "
 
 
 @pytest.mark.parametrize("location", ["/", ".", "..", "../.."])

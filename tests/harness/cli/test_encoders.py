@@ -41,7 +41,7 @@ long = "a description that says far more than fits into one line of a terminal, 
 far = EncoderInfo(load, long.strip(), "fake-backend", dim=768, licence="MIT", missing_mb=missing, fetch=fetch)
 small = EncoderInfo(load, "a small download", "fake", missing_mb=lambda location: 0.2, fetch=fail)
 torch = EncoderInfo(load, "has an extra", "torch", extra="torch", modules=("no_such_module_a",), missing_mb=missing)
-module = EncoderInfo(load, "has none", "x", modules=("no_such_module_a",))
+module = EncoderInfo(load, "has none", "x", modules=("sys", "no_such_module_a"), fetch=fetch)
 untold = EncoderInfo(load, "cannot tell", "x", missing_mb=lambda location: 1 / 0)
 kind = EncoderInfo(load, "opens a folder", "fake", is_kind=True, location_form="DIR", missing_mb=missing)
 '''
@@ -100,7 +100,7 @@ def test_states(plug_in):
         "plug-far": "needs a download of 1,234 MB",
         "plug-small": "needs a download of 1 MB",
         "plug-torch": 'needs pip install "multilingual-embedding-harness[torch]"',
-        "plug-module": "needs the Python module(s) no_such_module_a",
+        "plug-module": "needs pip install no_such_module_a",
         "plug-untold": "broken: ZeroDivisionError: division by zero",
         "plug-broken": "broken: ImportError: libfoo.so.3 not found",
         "plug-kind:DIR": "ready",
@@ -128,6 +128,7 @@ def test_piped_table_has_each_alias_with_its_state_on_one_line(plug_in):
     kinds = lines[lines.index("Kinds, with their location; all take ?option=value&option=value:") :]
     assert any(re.fullmatch(r"plug-kind:DIR +ready", line) for line in kinds)
     assert not any(line.startswith("muse") for line in kinds)
+    assert re.match("Options of all: name=NAME .*, normalize=true ", lines[-1])
 
 
 def test_table_in_a_terminal_of_80_columns_cuts_nothing(plug_in):
@@ -185,6 +186,7 @@ def test_fetch_that_fails_is_said_in_one_line_and_the_others_go_on(plug_in):
         ("plug-kind", InputError, "'plug-kind' is a kind of encoder .plug-kind:DIR.; only an alias is fetched"),
         ("plug-broken", InputError, "cannot be imported: ImportError"),
         ("plug-torch", MissingExtraError, r"harness\[torch\]"),
+        ("plug-module", InputError, "encoder 'plug-module' needs: pip install no_such_module_a "),
     ],
 )
 def test_nothing_is_fetched_if_one_alias_is_wrong(plug_in, alias, error, message):
