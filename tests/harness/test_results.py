@@ -53,6 +53,13 @@ def test_an_average_of_other_vectors_is_dropped(tmp_path: Path) -> None:
     assert [result.subset for result in store.load()] == ["en-en", "es-es"]
 
 
+def test_an_average_of_other_scores_is_dropped(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path)
+    store.merge([BASE, replace(BASE, subset="es-es"), replace(BASE, subset="avg-same", parts=["en-en", "es-es"])])
+    store.merge([replace(BASE, metrics={"spearman": 1.0})])  # the same vectors and protocol, on corrected data
+    assert [result.subset for result in store.load()] == ["en-en", "es-es"]
+
+
 @pytest.mark.parametrize("content", ["", "{", "[1]", '[{"task": "sts17"}]', '{"a": 1}'])
 def test_a_file_that_holds_no_records_is_named(tmp_path: Path, content: str) -> None:
     file = tmp_path / "records" / "muse" / "sts17.json"

@@ -113,6 +113,17 @@ def test_vectors_that_are_none_end_the_encoder_and_name_the_row(tmp_path: Path) 
         evaluate(Broken(), "sts17", data_dir=tmp_path / "data", cache_dir=tmp_path / "cache")
 
 
+def test_an_encoder_without_vectors_is_asked_once(tmp_path: Path) -> None:
+    class Shapeless(Letters):
+        def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+            self.seen.append(sentences[0])
+            return np.zeros((len(sentences), 1), np.float32)
+
+    encoder, run = Shapeless(), Run(VectorCache(tmp_path))
+    assert run(encoder, make_plan(ALL, bundled_sample())) == []
+    assert len(encoder.seen) == len(run.failures) == 1
+
+
 @pytest.mark.parametrize("name", ["../escaped", "a[b]", "", "a/b", ".hidden"])
 def test_a_name_that_cannot_name_a_folder_is_refused(tmp_path: Path, name: str) -> None:
     encoder = Letters()
