@@ -59,14 +59,19 @@ def open_model(location: str, revision: str | None, load: Callable[[Source], T])
     if folder.is_absolute() or location.startswith((".", "~")) or location.count("/") > 1:
         raise InputError(f"no model folder {location!r}")
     cached = cached_snapshot(location, revision)
+    failed: InputError | None = None
     if cached:
         source = Source(location, f"{location}@{cached.name}", cached.name)
         try:
             return _load(location, source, load), source
-        except InputError:  # a download that was cut off
-            if not _may_use_hub():
-                raise
-    commit = _commit(location, revision)
+        except InputError as error:  # perhaps a download that was cut off, which the hub could complete
+            failed = error
+    try:
+        commit = _commit(location, revision)
+    except InputError:
+        if failed is not None:  # the hub is no help: what went wrong here is what the user can mend
+            raise failed from None
+        raise
     source = Source(location, f"{location}@{commit}", commit, is_local=False)
     return _load(location, source, load), source
 
@@ -77,10 +82,9 @@ def folder_digest(folder: Path) -> str:
     Files that no loader reads (hidden ones, Markdown, weights of other backends) do not count.
     """
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*"), key=lambda p: p.relative_to(folder).parts):
+    for path in sorted(_files_of(folder), key=lambda p: p.relative_to(folder).parts):
         parts = path.relative_to(folder).parts
-        skipped = path.suffix in _UNREAD_SUFFIXES or any(p.startswith(".") or p in _UNREAD_FOLDERS for p in parts)
-        if skipped or not path.is_file():
+        if path.suffix in _UNREAD_SUFFIXES or any(p.startswith(".") or p in _UNREAD_FOLDERS for p in parts):
             continue
         content = hashlib.sha256()
         with path.open("rb") as file:
@@ -88,6 +92,17 @@ def folder_digest(folder: Path) -> str:
                 content.update(block)
         digest.update(f"{'/'.join(parts)}\0{content.hexdigest()}\n".encode())
     return digest.hexdigest()
+
+
+def _files_of(folder: Path) -> Iterator[Path]:
+    """All files below a folder, those behind links to folders included: a loader reads them too."""
+    seen: set[Path] = set()
+    for root, folders, files in os.walk(folder, followlinks=True):
+        if Path(root).resolve() in seen:  # a link to a folder above
+            folders.clear()
+            continue
+        seen.add(Path(root).resolve())
+        yield from (path for path in (Path(root, name) for name in files) if path.is_file())
 
 
 def cached_snapshot(hub_id: str, revision: str | None = None) -> Path | None:

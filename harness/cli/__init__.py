@@ -37,8 +37,9 @@ def make_app() -> typer.Typer:
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         try:
             command = entry.load()
-        except Exception as error:  # a third party's package may fail in any way, and ours goes on
-            print(f"warning: command {entry.name!r} ({entry.value}) cannot be imported: {error}", file=sys.stderr)
+        except (Exception, SystemExit) as error:  # a third party's package may fail in any way, and ours goes on
+            why = " ".join(str(error).split())
+            print(f"warning: command {entry.name!r} ({entry.value}) cannot be imported: {why}", file=sys.stderr)
             continue
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=entry.name)

@@ -63,8 +63,12 @@ class Watcher:
         self._next(f"{result.task} {result.subset}: {metric} {value:.2f} ({how})")
 
     def fail(self, encoder: str, task: str, subset: str, error: Exception) -> None:
-        """A subset failed."""
-        self._next(f"{task} {subset}: FAILED for {encoder}: {type(error).__name__}: {' '.join(str(error).split())}")
+        """A subset failed; or, without one, the encoder could not be loaded."""
+        why = f"FAILED for {encoder}: {type(error).__name__}: {' '.join(str(error).split())}"
+        if subset:
+            self._next(f"{task} {subset}: {why}")
+        else:
+            self._print(f"{task}: {why}")
 
     def _next(self, line: str) -> None:
         self._done += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -61,6 +62,8 @@ def run(
     from harness.errors import HarnessError
     from harness.evaluation import run_suite
 
+    if cache_dir:  # models that an encoder fetches go there too
+        os.environ["HARNESS_CACHE"] = str(cache_dir)
     with watch() as progress:
         outcome = run_suite(
             encoder,

@@ -45,12 +45,15 @@ def test_vectors_are_the_librarys(folder):
     np.testing.assert_allclose(found, by_library(folder), atol=1e-6)
 
 
-def test_xlm_r(tmp_path):
-    folder = write_sentence_transformer(tmp_path / "st", write_xlm_r(tmp_path / "xlm-r"))
+@pytest.mark.parametrize("kin", ["XLMRoberta", "Camembert"])
+def test_xlm_r_and_its_kin(tmp_path, kin):
+    folder = write_sentence_transformer(tmp_path / "st", write_xlm_r(tmp_path / "xlm-r", kin=kin))
     short = [text for text in SENTENCES if len(text) < 30]  # the library fails on longer ones: see max_length
     encoder = load(str(folder), device="cpu")
     np.testing.assert_allclose(encoder.encode(short), by_library(folder, short), atol=1e-6)
     assert np.isfinite(encoder.encode(SENTENCES)).all()
+    with pytest.raises(InputError, match="max_length must be 3 to 32, not 33"):  # 34 positions, two of them unused
+        load(str(folder), max_length=33, device="cpu")
 
 
 def test_a_model_without_transformer(tmp_path):
@@ -67,6 +70,8 @@ def test_a_model_without_transformer(tmp_path):
     check_encoder(encoder)
     half = load(str(folder), precision="bf16", device="cpu").encode(SENTENCES)
     np.testing.assert_allclose(half, by_library(folder), atol=0.02)
+    with pytest.raises(InputError, match="takes no max_length"):
+        load(str(folder), max_length=5, device="cpu")
 
 
 def test_order_and_batch_size_do_not_matter(folder):
@@ -232,6 +237,22 @@ def test_folder_digest_covers_names_and_contents(tmp_path):
     assert len({digest(a="1", b="2"), digest(a="2", b="1"), digest(a="12"), digest(a__b="1"), digest(a="1")}) == 5
 
 
+def test_folder_digest_covers_what_links_lead_to(tmp_path):
+    for content in ("1", "2"):
+        (tmp_path / content).mkdir()
+        (tmp_path / content / "weights").write_text(content)
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "loop").symlink_to(model)
+    digests = []
+    for content in ("1", "2"):
+        link = model / "0_Transformer"
+        link.unlink(missing_ok=True)
+        link.symlink_to(tmp_path / content)
+        digests.append(huggingface.folder_digest(model))
+    assert digests[0] != digests[1]
+
+
 def test_one_line_errors(folder, with_prompts, monkeypatch):
     for spec, message in [
         (f"sentence-transformers:{folder}?truncate_dim=17", "truncate_dim must be 1 to 16, not 17"),
@@ -276,6 +297,8 @@ def test_a_model_in_the_hubs_local_cache_needs_no_hub_and_is_known_by_its_commit
         "encoder = load('example/tiny', device='cpu')\n"
         "print(encoder.fingerprint)\n"
         "print(*map(float, encoder.encode(['a man'])[0]))\n"
+        "try: load('example/tiny', device='bogus')\n"
+        "except Exception as error: print(error)\n"
     )
     environment = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
     environment.pop("HF_HUB_CACHE", None)
@@ -283,7 +306,8 @@ def test_a_model_in_the_hubs_local_cache_needs_no_hub_and_is_known_by_its_commit
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stderr
-    fingerprint, vector = done.stdout.splitlines()
+    fingerprint, vector, error = done.stdout.splitlines()
+    assert "bogus" in error and "hub" not in error
     assert fingerprint.startswith(f"sentence-transformers/example/tiny@{commit}|")
     np.testing.assert_allclose(np.array(vector.split(), float), by_library(folder, ["a man"])[0], atol=1e-6)
 
@@ -294,4 +318,5 @@ def test_every_alias_names_a_model_and_says_what_it_costs():
     assert len(found) >= 12
     for info in found:
         assert info.dim and info.licence and info.fetch and info.extra == "torch"
-        assert info.download_mb == 0 or info.download_mb > 100
+        # A model that is here (in the cache of whoever runs this) needs nothing; any other says how much.
+        assert (info.download_mb == 0) == info.is_ready and (info.is_ready or info.download_mb > 100)

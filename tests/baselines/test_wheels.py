@@ -11,6 +11,7 @@ from tiny_models import SENTENCES, write_bert, write_sentence_transformer
 
 from baselines import wheels
 from baselines.e5s1 import dequantise_q4_0, read_e5s1
+from harness import evaluate
 from harness.cache import default_cache_dir
 from harness.errors import InputError
 from harness.registry import encoder_info, load_encoder
@@ -305,6 +306,16 @@ def test_minilm_reproduces_its_model_cards_example(users_models):
     np.testing.assert_allclose(cosines(load_encoder("minilm"), pairs), [0.6660, 0.1046], atol=2e-4)
 
 
+@pytest.mark.skipif(not (USERS_MODELS / "all-MiniLM-L6-v2").is_dir(), reason="minilm is not in the cache")
+def test_minilm_reproduces_published_scores(users_models, real_data, tmp_path):
+    # embeddings-benchmark/results, all-MiniLM-L6-v2 at revision 8b3219a: STS17, cosine Spearman.
+    published = {"en-en": 87.59, "es-es": 76.12, "ar-ar": 50.89, "en-ar": -4.28, "en-es": 16.31, "en-tr": 4.50}
+    encoder = load_encoder("minilm")
+    results = evaluate(encoder, "sts17", subsets=list(published), data_dir=real_data, cache_dir=tmp_path)
+    found = {result.subset: result.metrics["spearman"] for result in results if not result.parts}
+    assert found == pytest.approx(published, abs=0.05)
+
+
 @pytest.mark.skipif(not (USERS_MODELS / "multilingual-e5-small-q4").is_dir(), reason="e5-small-q4 is not in the cache")
 def test_e5_knows_translations_from_other_sentences(users_models):
     english = ["A man is playing a guitar.", "The train to Berlin is late.", "She bought three apples."]
@@ -313,3 +324,9 @@ def test_e5_knows_translations_from_other_sentences(users_models):
         encoder = load_encoder(spec)
         similarity = encoder.encode(english) @ encoder.encode(german).T
         assert similarity.argmax(axis=1).tolist() == [0, 1, 2]
+
+
+def test_a_cache_that_cannot_be_written_gives_one_line(monkeypatch):
+    monkeypatch.setenv("HARNESS_CACHE", "/dev/null/cache")
+    with pytest.raises(InputError, match=r"cannot be written \(Not a directory\); set HARNESS_CACHE"):
+        wheels.MINILM.fetch()

@@ -41,10 +41,13 @@ def write_bert(folder: Path, *, seed: int = 0) -> Path:
     return _write(folder, tokenizer, roles, 40, BertModel, config, seed)
 
 
-def write_xlm_r(folder: Path, *, seed: int = 0) -> Path:
-    """XLM-R: 2 layers, 24 dimensions, 34 positions of which 32 count, Unigram; special tokens <s> and </s>."""
+def write_xlm_r(folder: Path, *, seed: int = 0, kin: str = "XLMRoberta") -> Path:
+    """XLM-R, or another of its family (`kin`).
+
+    2 layers, 24 dimensions, 34 positions of which 32 count, Unigram; special tokens <s> and </s>.
+    """
+    import transformers
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import XLMRobertaConfig, XLMRobertaModel
 
     special = ["<s>", "<pad>", "</s>", "<unk>"]
     letters = sorted({letter for text in SENTENCES for letter in text} - {" "})
@@ -56,7 +59,7 @@ def write_xlm_r(folder: Path, *, seed: int = 0) -> Path:
         single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
     )
     roles = {"bos": "<s>", "cls": "<s>", "eos": "</s>", "sep": "</s>", "pad": "<pad>", "unk": "<unk>", "mask": "<mask>"}
-    config = XLMRobertaConfig(
+    config = getattr(transformers, f"{kin}Config")(
         vocab_size=len(pieces),
         hidden_size=24,
         num_hidden_layers=2,
@@ -68,7 +71,7 @@ def write_xlm_r(folder: Path, *, seed: int = 0) -> Path:
         initializer_range=0.5,
     )
     # The tokenizer claims more tokens than the model has positions for, as some on the hub do.
-    return _write(folder, tokenizer, roles, 512, XLMRobertaModel, config, seed)
+    return _write(folder, tokenizer, roles, 512, getattr(transformers, f"{kin}Model"), config, seed)
 
 
 def write_sentence_transformer(folder: Path, transformer: Path, **options: object) -> Path:
