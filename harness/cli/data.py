@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.options import DataDirOption
-from harness.data.catalogue import catalogue, find_set
+from harness.data.catalogue import DataSet, catalogue, find_set
 from harness.data.sources import DataDir, open_data_dir
 from harness.errors import InputError
 
@@ -37,12 +37,19 @@ class Format(str, Enum):
 
 
 SetsArgument = Annotated[list[str] | None, typer.Argument(metavar="[SET]...", help="Data sets; all if none is named.")]
+FetchArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[SET]...", help="Data sets; all downloadable ones that a task reads if none is named."),
+]
 
 
 def _root(data_dir: Path | None) -> Path:
     if data_dir is None:
         raise InputError("no data directory: give --data-dir or set HARNESS_DATA")
-    return data_dir
+    try:
+        return data_dir.expanduser()
+    except RuntimeError:
+        raise InputError(f"data directory {data_dir}: no such home folder; write it out") from None
 
 
 @app.command()
@@ -90,9 +97,18 @@ def _show(bars: Progress, bar: TaskID, name: str, done: int, total: int | None) 
     bars.update(bar, description=name, completed=done, total=total)
 
 
+def _why_left_out(dataset: DataSet) -> str:
+    """Why a set is not fetched unless it is named; empty if it is."""
+    if not dataset.downloads:
+        return f"not downloadable: {dataset.obtain}"
+    if dataset.on_request:
+        return f"left out, as no task reads it; `leaderboard data fetch {dataset.name}` gets it"
+    return ""
+
+
 @app.command()
 def fetch(
-    sets: SetsArgument = None,
+    sets: FetchArgument = None,
     data_dir: DataDirOption = None,
     mirror: Annotated[
         str | None,
@@ -121,10 +137,11 @@ def fetch(
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     failures: list[InputError] = []
     n_fetched = 0
+    if not sets:
+        for dataset in filter(_why_left_out, chosen):
+            console.print(f"{dataset.name}: {_why_left_out(dataset)}", markup=False)
+        chosen = [dataset for dataset in chosen if not _why_left_out(dataset)]
     for dataset in chosen:
-        if not sets and not dataset.downloads:
-            console.print(f"{dataset.name}: not downloadable: {dataset.obtain}", markup=False)
-            continue
         console.print(f"{dataset.name}: {dataset.title}; licence: {dataset.licence}; {dataset.home}", markup=False)
         if dataset.note:
             console.print(f"{dataset.name}: {dataset.note}", markup=False)
@@ -141,8 +158,8 @@ def fetch(
         console.print(f"{dataset.name}: {len(result.new)} files fetched, {len(result.kept)} were there", markup=False)
         if result.pinned:
             console.print(
-                f"{dataset.name}: no checksum is published for {len(result.pinned)} files; those of this download are "
-                "kept in checksums.sha256 of the data directory, and later ones are held against them",
+                f"{dataset.name}: no checksum is published for {len(result.pinned)} files; those of the files now "
+                "there are kept in checksums.sha256 of the data directory, and later ones are held against them",
                 markup=False,
             )
     if not failures:
@@ -160,18 +177,27 @@ def fetch(
 
 @app.command()
 def verify(sets: SetsArgument = None, data_dir: DataDirOption = None) -> None:
-    """Compare the files with their known checksums; exit with 1 if one differs."""
+    """Compare the files with their known checksums; exit with 1 if one differs, or if a named set lacks one."""
     from harness.data.inventory import verify_set
 
     data = open_data_dir(_root(data_dir))
-    differing = 0
+    differing = missing = 0
+    absent: list[str] = []
     for dataset in [find_set(name) for name in sets or catalogue()]:
         rows = verify_set(dataset, data)
         if not rows:
-            typer.echo(f"{dataset.name}: not in the data directory", err=True)
+            absent.append(dataset.name)
+            if not sets:
+                typer.echo(f"{dataset.name}: not in the data directory", err=True)
         for row in rows:
             typer.echo(f"{row.state:<8} {row.sha256 or '-':<64} {row.path}")
             differing += row.state == "differs"
+            missing += row.state == "missing" and bool(sets)
     if differing:
         typer.echo(f"{differing} files differ from the published ones; move them away and fetch again", err=True)
+    if missing:
+        typer.echo(f"{missing} files are missing; fetch them with `leaderboard data fetch`", err=True)
+    if sets and absent:
+        raise InputError(f"not in {data.root}: {', '.join(absent)}; get it with `leaderboard data fetch {absent[0]}`")
+    if differing or missing:
         raise typer.Exit(1)

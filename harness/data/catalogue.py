@@ -61,6 +61,7 @@ class DataSet:
         files: its files, relative to the data directory, without `.gz`.
         checksums: sha256 of the uncompressed content by file, where it is known.
         downloads: what to fetch; empty if it cannot be downloaded, and `obtain` says how one gets it instead.
+        on_request: no task reads it, so it is downloaded only if it is named.
     """
 
     name: str
@@ -74,6 +75,7 @@ class DataSet:
     downloads: tuple[Download, ...]
     note: str = ""
     obtain: str = ""
+    on_request: bool = False
 
 
 def read_checksums(path: Path) -> dict[str, str]:
@@ -122,6 +124,7 @@ def _data_set(name: str, table: Mapping[str, Any], known: Mapping[str, str]) -> 
         downloads=tuple(download for row in table.get("downloads", ()) for download in _downloads(row, files)),
         note=table.get("note", ""),
         obtain=table.get("obtain", ""),
+        on_request=table.get("on_request", False),
     )
 
 

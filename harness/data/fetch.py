@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 import tempfile
+import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +19,10 @@ from harness.data.inventory import PINS_NAME, expected_checksums, read_pins
 from harness.data.sources import DataDir, content_sha256
 from harness.data.transfer import Progress, TransferError, download, mirrored, unpack
 from harness.errors import InputError
+from harness.results import write_atomically
+
+_UNPACK_PREFIX = ".unpack-"
+_STALE_SECONDS = 24 * 60 * 60  # no unpacking takes a day
 
 T = TypeVar("T")
 
@@ -45,7 +52,7 @@ class Fetched:
     Attributes:
         new: files downloaded.
         kept: files that were there.
-        pinned: those of `new` without a known checksum; theirs now stand in the data directory's `checksums.sha256`.
+        pinned: those of both without a checksum till now; theirs now stand in the data directory's `checksums.sha256`.
     """
 
     new: tuple[str, ...]
@@ -63,7 +70,8 @@ def fetch_set(
 
     Files go to a `.part` file first, from which a later call goes on; archives are unpacked into a temporary folder.
     A file takes its place only when its checksum (the known one, else the one pinned at the first download) is
-    right. A file that is there is never replaced.
+    right; a checksum is pinned before the file takes its place, so that no file is ever left without one. A file that
+    is there is never replaced; if no checksum is known for it, its own is pinned.
 
     Raises:
         InputError: the set cannot be downloaded (it says how to get it), no address gave it (it says what to download
@@ -78,16 +86,13 @@ def fetch_set(
 
 
 def _fetch(dataset: DataSet, data: DataDir, network: Network, progress: Progress | None) -> Fetched:
+    _remove_stale(data.root)
     expected = expected_checksums(dataset, read_pins(data))
-    kept = [path for path in dataset.files if data.find(path) is not None]
-    for name in kept:
-        path = data.find(name)
-        if path is not None and name in expected and content_sha256(path) != expected[name]:
-            raise InputError(f"{path}: not the published file (sha256 differs); move it away and fetch again")
+    kept = _digests_of_kept(dataset.files, expected, data)
+    pinned = _pin(kept, expected, data)
     wanted = {item: [path for path in dataset.files if item.yields(path)] for item in dataset.downloads}
     todo = [item for item, paths in wanted.items() if any(path not in kept for path in paths)]
     new: list[str] = []
-    pinned: list[str] = []
     for position, item in enumerate(todo):
         missing = [path for path in wanted[item] if path not in kept]
         try:
@@ -99,11 +104,28 @@ def _fetch(dataset: DataSet, data: DataDir, network: Network, progress: Progress
                 digests = _get_copies(item, missing, expected, data, network, progress, str(error))
         except TransferError as error:
             raise InputError(_how_to_get(dataset, item, len(todo) - position - 1, str(error))) from None
-        fresh = {path: digest for path, digest in digests.items() if path not in expected}
-        _pin(fresh, data)
         new += digests
-        pinned += fresh
+        pinned += [path for path in digests if path not in expected]
     return Fetched(tuple(new), tuple(kept), tuple(pinned))
+
+
+def _remove_stale(root: Path) -> None:
+    """Delete the temporary folders that a killed process has left."""
+    for folder in root.glob(f"{_UNPACK_PREFIX}*"):
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > _STALE_SECONDS:
+                shutil.rmtree(folder)
+
+
+def _digests_of_kept(names: Sequence[str], expected: Mapping[str, str], data: DataDir) -> dict[str, str]:
+    """sha256 of those files that are there. Raises InputError if one differs from its checksum."""
+    digests = {name: content_sha256(path) for name in names if (path := data.find(name)) is not None}
+    for name, digest in digests.items():
+        if digest != expected.get(name, digest):
+            raise InputError(
+                f"{data.find(name)}: not the published file (sha256 differs); move it away and fetch again"
+            )
+    return digests
 
 
 def _get(
@@ -122,7 +144,7 @@ def _get(
         if not item.members:
             return _move_in({item.target: part}, expected, data)
         # In the data directory, so that moving the files is one step on one file system.
-        with tempfile.TemporaryDirectory(prefix=".unpack-", dir=data.root) as temporary:
+        with tempfile.TemporaryDirectory(prefix=_UNPACK_PREFIX, dir=data.root) as temporary:
             names = unpack(part, Path(temporary), item.members)
             unpacked = {f"{item.target}/{name}": Path(temporary) / name for name in names}
             lacking = [path for path in missing if path not in unpacked]
@@ -213,21 +235,27 @@ def _download_checked(
 
 
 def _move_in(files: Mapping[str, Path], expected: Mapping[str, str], data: DataDir) -> dict[str, str]:
+    """Check the files, pin what has no checksum, and only then put them in place; the sha256 of each file."""
     digests = {}
     for name, file in files.items():
         # Not content_sha256: the name ends in .part, and what is downloaded is never compressed by us.
         digests[name] = content_sha256(file)
         if digests[name] != expected.get(name, digests[name]):
             raise TransferError(f"sha256 of {name} is {digests[name]}, expected {expected[name]}")
+    _pin(digests, expected, data)
     for name, file in files.items():
         file.replace(data.root / name)
     return digests
 
 
-def _pin(digests: Mapping[str, str], data: DataDir) -> None:
-    if digests:
-        with (data.root / PINS_NAME).open("a", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
+def _pin(digests: Mapping[str, str], expected: Mapping[str, str], data: DataDir) -> list[str]:
+    """Pin the checksums of the files that have none in `expected`; returns the names of these files."""
+    fresh = sorted(digests.keys() - expected.keys())
+    if fresh:
+        pins = {**read_pins(data), **{name: digests[name] for name in fresh}}
+        lines = "".join(f"{digest}  {name}\n" for name, digest in pins.items())
+        write_atomically(data.root / PINS_NAME, lines.encode())
+    return fresh
 
 
 def _how_to_get(dataset: DataSet, item: Download, others: int, reason: str) -> str:

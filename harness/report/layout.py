@@ -94,12 +94,6 @@ LAYOUTS = {
         turn_above=8,
         names={code: language.name for code, language in languages().items()},
     ),
-    "korsts": Layout(
-        title="KorSTS",
-        protocol="Cosine similarity of the two sentences' vectors is ranked against the gold scores (Spearman's rho).",
-        metrics=("spearman", "pearson"),
-        main=("spearman",),
-    ),
 }
 
 _LABELS = {"accuracy_en_xx": "en->xx", "accuracy_xx_en": "xx->en", "f1_weighted_xx_en": "F1 xx->en"}

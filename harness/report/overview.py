@@ -31,7 +31,6 @@ _SHOWN = (
     ("language-bias", "difference", "language bias", ("ten", "official6")),
     ("bucc", "f1_train", "BUCC f1_train", ()),
     ("tatoeba", "accuracy_xx_en", "Tatoeba xx->en", ("avg-*",)),
-    ("korsts", "spearman", "KorSTS", ("ko-ko",)),
 )
 
 

@@ -42,7 +42,7 @@ def report(store: ResultStore, readme: Path | None = None) -> list[Path]:
 def outdated(store: ResultStore, readme: Path | None = None) -> dict[Path, bytes]:
     """What `report` would write: the new content of every file that is not there or differs. Raises as `report`."""
     results = stored(store)
-    new = {store.root / name: text.encode() for name, text in make_pages(results).items()}
+    new = {store.root / name: text.encode() for name, text in make_pages(results, store.root.resolve().name).items()}
     if readme is not None:
         text = read_readme(readme)
         if BEGIN in text or END in text:
@@ -65,15 +65,18 @@ def read_readme(readme: Path) -> str:
         raise InputError(f"{readme}: cannot be read as UTF-8 text ({error}); name another file (--readme)") from None
 
 
-def make_pages(results: Sequence[Result]) -> dict[str, str]:
-    """File name -> content of the overview (`README.md`) and of each task's page (`TASK.md`)."""
-    pages = {"README.md": _overview_page(results)}
+def make_pages(results: Sequence[Result], folder: str = "results") -> dict[str, str]:
+    """File name -> content of the overview (`README.md`) and of each task's page (`TASK.md`).
+
+    folder: the name of the results folder, as the commands that repeat the work give it.
+    """
+    pages = {"README.md": _overview_page(results, folder)}
     for task in task_order(result.task for result in results):
-        pages[f"{task}.md"] = _task_page(task, [result for result in results if result.task == task])
+        pages[f"{task}.md"] = _task_page(task, [result for result in results if result.task == task], folder)
     return pages
 
 
-def _overview_page(results: Sequence[Result]) -> str:
+def _overview_page(results: Sequence[Result], folder: str) -> str:
     tasks = task_order(result.task for result in results)
     source = provenance(results)
     return _join(
@@ -84,7 +87,7 @@ def _overview_page(results: Sequence[Result]) -> str:
         "\n".join(f"- [{layout_of(task).title}]({task}.md)" for task in tasks),
         *(markdown(table, level=2) for table in overview(results)),
         "## How to repeat it",
-        _commands(results, tasks),
+        _commands(results, tasks, folder),
         "## Protocols",
         _signatures(results),
         "## Provenance",
@@ -101,7 +104,7 @@ def _overview_page(results: Sequence[Result]) -> str:
     )
 
 
-def _task_page(task: str, results: Sequence[Result]) -> str:
+def _task_page(task: str, results: Sequence[Result], folder: str) -> str:
     layout = layout_of(task)
     return _join(
         _GENERATED,
@@ -113,7 +116,7 @@ def _task_page(task: str, results: Sequence[Result]) -> str:
         *(markdown_grid(_data_table(task, part)) for part in split_sample(results)),
         "sha256: the start of it; the records have all of it, and that of each file.",
         "## How to repeat it",
-        _commands(results, [task]),
+        _commands(results, [task], folder),
     )
 
 
@@ -142,17 +145,35 @@ def _signatures(results: Sequence[Result]) -> str:
     return "\n".join(f"- `{signature}`" for signature in sorted({result.signature for result in results}))
 
 
-def _commands(results: Sequence[Result], tasks: Sequence[str]) -> str:
-    """The commands that measure all of it again, for real data and for the bundled sample."""
-    commands = []
+def _commands(results: Sequence[Result], tasks: Sequence[str], folder: str) -> str:
+    """The commands that measure all of it again: encoders with the same tasks together, sample and real data apart."""
+    commands: list[str] = []
+    objects: set[str] = set()
+    where = [] if folder == "results" else [f"--results {shlex.quote(folder)}"]
     for part in split_sample(results):
-        is_sample = split_tag(part[0].subset)[1] == SAMPLE
-        words = ["leaderboard run --fresh", "--suite sample" if is_sample else '--data-dir "$HARNESS_DATA"']
-        words += [f"--task {shlex.quote(task)}" for task in tasks if any(result.task == task for result in part)]
-        specs = dict.fromkeys(result.spec or result.encoder for result in sorted(part, key=lambda r: r.encoder))
-        words += [f"--encoder {shlex.quote(spec)}" for spec in specs]
-        commands.append(" \\\n  ".join(words))
-    return "\n".join(["```sh", *commands, "leaderboard report", "```"])
+        data = "--suite sample" if split_tag(part[0].subset)[1] == SAMPLE else '--data-dir "$HARNESS_DATA"'
+        done: dict[tuple[str, str], set[str]] = {}
+        for result in part:
+            done.setdefault((result.encoder, result.spec), set()).add(result.task)
+        together: dict[tuple[str, ...], list[dict[str, str]]] = {}
+        for (encoder, spec), of_encoder in sorted(done.items()):
+            if not spec:
+                objects.add(encoder)
+                continue
+            groups = together.setdefault(tuple(task for task in tasks if task in of_encoder), [])
+            # One name stands for one encoder in a run: a second spec of it wants a run of its own.
+            group = next((group for group in groups if encoder not in group), None)
+            if group is None:
+                groups.append(group := {})
+            group[encoder] = spec
+        for of_group, groups in together.items():
+            for group in groups:
+                words = ["leaderboard run --fresh", data, *where, *(f"--task {shlex.quote(task)}" for task in of_group)]
+                commands.append(" \\\n  ".join([*words, *(f"--encoder {shlex.quote(s)}" for s in group.values())]))
+    block = "\n".join(["```sh", *commands, " ".join(["leaderboard report", *where]), "```"])
+    if objects:
+        block += f"\n\nMeasured through the Python API: {', '.join(sorted(objects))}."
+    return block
 
 
 def _readme_block(results: Sequence[Result], folder: str) -> str:

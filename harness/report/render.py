@@ -191,7 +191,8 @@ def latex(table: Table) -> str:
         r"\end{tabular}",
     ]
     if table.notes:
-        notes = r" \\ ".join(_tex(note) for note in table.notes)
+        # Not a double backslash: it would take the `[2]` of a footnote for a length.
+        notes = r" \par ".join(_tex(note) for note in table.notes)
         # A signature is one long word: without ragged lines it would run into the margin.
         lines.append(rf"\par\smallskip\raggedright\footnotesize {notes}")
     return "\n".join([*lines, r"\end{table}"])

@@ -92,7 +92,27 @@ def test_verify_exits_with_1_if_a_file_differs(write: Write, data: DataDir) -> N
     path.write_text("abd")
     done = run("verify", "korsts", "--data-dir", str(data.root))
     assert done.exit_code == 1 and done.stdout.startswith("differs ") and "1 files differ" in done.stderr
-    assert run("verify", "tatoeba", "--data-dir", str(data.root)).exit_code == 0
+
+
+def test_verify_of_named_sets(write: Write, data: DataDir) -> None:
+    write("korsts/sts-dev.tsv", "abc")
+    done = run("verify", "korsts", "--data-dir", str(data.root))
+    assert done.exit_code == 1 and "2 files are missing" in done.stderr and "differ" not in done.stderr
+    done = run("verify", "tatoeba", "korsts", "--data-dir", str(data.root))
+    assert isinstance(done.exception, InputError) and done.stdout.count("missing") == 2
+    message = str(done.exception)
+    assert message == f"not in {data.root}: tatoeba; get it with `leaderboard data fetch tatoeba`"
+
+
+def test_data_directory_in_the_home_folder(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.files = KORSTS
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert run("fetch", "korsts", "--data-dir=~/x", "--mirror", site.url).exit_code == 0
+    assert (tmp_path / "x/korsts/sts-dev.tsv").is_file() and not (tmp_path / "~").exists()
+    done = run("fetch", "korsts", "--data-dir=~nobody-of-this-name/x", "--mirror", site.url)
+    assert isinstance(done.exception, InputError) and "no such home folder" in str(done.exception)
 
 
 def test_unknown_set(data: DataDir) -> None:
@@ -126,8 +146,11 @@ def test_fetch_shows_terms_and_fails_in_one_line(site: Site, tmp_path: Path) -> 
 def test_fetch_of_everything_goes_on_after_a_failure(site: Site, tmp_path: Path) -> None:
     done = run("fetch", "--data-dir", str(tmp_path), "--mirror", site.url)
     assert isinstance(done.exception, InputError)
-    assert "6 of 8 data sets were not fetched" in str(done.exception)
-    assert "bucc-style: not downloadable" in done.stderr and done.stderr.count("was not fetched (HTTP 404") == 6
+    assert "4 of 4 data sets were not fetched" in str(done.exception)
+    assert "bucc-style: not downloadable" in done.stderr and done.stderr.count("was not fetched (HTTP 404") == 4
+    for name in ("stsb", "korsts"):
+        assert f"{name}: left out, as no task reads it; `leaderboard data fetch {name}` gets it" in done.stderr
+    assert not any("stsb" in path or "KorSTS" in path for path, _ in site.requests)
 
 
 def test_fetch_of_some_sets(site: Site, tmp_path: Path) -> None:

@@ -4,9 +4,11 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import socket
 import stat
 import tarfile
+import time
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from http_files import Site
 from harness.data import DataDir
 from harness.data.catalogue import DataSet, Download, catalogue, find_set
 from harness.data.fetch import Network, fetch_set
+from harness.data.inventory import read_pins
 from harness.data.sts17 import load_sts, sts_sources
 from harness.data.transfer import TransferError, download, mirrored, unpack
 from harness.errors import InputError
@@ -212,6 +215,50 @@ def test_unknown_checksum_is_pinned(site: Site, data: DataDir) -> None:
         fetch_set(one_file(None), data, network(site))
 
 
+def test_a_file_that_is_there_is_pinned(site: Site, data: DataDir) -> None:
+    (data.root / "demo").mkdir()
+    (data.root / "demo/a.bin.gz").write_bytes(gzip.compress(CONTENT))
+    result = fetch_set(one_file(None), data, network(site))
+    assert (result.new, result.kept, result.pinned) == ((), ("demo/a.bin",), ("demo/a.bin",))
+    assert (data.root / "checksums.sha256").read_text() == f"{sha256(CONTENT)}  demo/a.bin\n"
+    (data.root / "demo/a.bin.gz").write_bytes(gzip.compress(b"changed"))
+    with pytest.raises(InputError, match="sha256 differs"):
+        fetch_set(one_file(None), data, network(site))
+
+
+def test_a_kill_leaves_no_file_without_a_pin(site: Site, data: DataDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.files["/d/a.archive"] = zipped({"x.txt": b"1", "y.txt": b"2"})
+    (data.root / "checksums.sha256").write_text(f"{sha256(b'0')}  other/z.txt\n")
+    replace_file = Path.replace
+
+    def killed_at_y(self: Path, target: Path) -> Path:
+        if Path(target).name == "y.txt":
+            raise KeyboardInterrupt
+        return replace_file(self, target)
+
+    monkeypatch.setattr(Path, "replace", killed_at_y)
+    dataset = one_archive({"x.txt": b"1", "y.txt": b"2"}, known=False)
+    with pytest.raises(KeyboardInterrupt):
+        fetch_set(dataset, data, network(site))
+    assert (data.root / "demo/x.txt").is_file() and not (data.root / "demo/y.txt").exists()
+    pins = {"other/z.txt": sha256(b"0"), "demo/x.txt": sha256(b"1"), "demo/y.txt": sha256(b"2")}
+    assert read_pins(data) == pins
+    monkeypatch.undo()
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert fetch_set(dataset, data, network(site)).new == ("demo/y.txt",) and read_pins(data) == pins
+
+
+def test_folders_left_by_a_killed_process_are_deleted(site: Site, data: DataDir) -> None:
+    site.files["/d/a.bin"] = CONTENT
+    for name, age in ((".unpack-old", 25), (".unpack-new", 23), ("old", 25)):
+        (data.root / name).mkdir()
+        (data.root / name / "x.txt").write_bytes(b"x")
+        os.utime(data.root / name, (time.time() - age * 3600,) * 2)
+    fetch_set(one_file(), data, network(site))
+    assert everything(data.root) == [".unpack-new/x.txt", "demo/a.bin", "old/x.txt"]
+    assert not (data.root / ".unpack-old").exists()
+
+
 def test_dead_server_says_what_to_do_by_hand(data: DataDir) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -316,6 +363,16 @@ def test_the_extended_sets_from_copies_where_the_archive_is_gone(site: Site, dat
     pairs = load_sts(sts_sources(data)["en-fr"])
     assert (pairs.sentences1[0], pairs.lang1, pairs.gold.tolist()) == ('a "fr-en"', "fr", [3.4, 0])
     assert not [name for name in everything(data.root) if ".part" in name]
+
+
+def test_copies_that_are_in_place_are_pinned_though_others_fail(site: Site, data: DataDir) -> None:
+    for pair in ("en-de", "fr-en"):
+        site.files[f"{REVISION}/{pair}.jsonl.gz"] = copy_of({"sentence1": "a", "sentence2": pair, "score": 1})
+    with pytest.raises(InputError, match="sts17-extended was not fetched"):
+        fetch_set(find_set("sts17-extended"), data, network(site, attempts=1))
+    names = ["sts17-extended/STS.en-de.txt", "sts17-extended/STS.fr-en.txt"]
+    assert everything(data.root) == ["checksums.sha256", *names]
+    assert read_pins(data) == {name: sha256((data.root / name).read_bytes()) for name in names}
 
 
 GOOD = gzip.compress(b"".join(b"%d\n" % (i * i) for i in range(2000)))

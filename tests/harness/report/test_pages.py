@@ -188,3 +188,32 @@ def test_outdated_writes_nothing(store: ResultStore) -> None:
 def test_no_records(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="leaderboard run"):
         report(ResultStore(tmp_path / "results"))
+
+
+def test_commands_repeat_what_was_measured(tmp_path: Path) -> None:
+    bias = {"expected": 1.0, "actual": 1.0, "difference": 0.0}
+    results = [
+        sts("muse", "en-en", 1.0),
+        record("muse", "language-bias", "official6", bias),
+        sts("e5", "en-en", 1.0),
+        sts("twice", "en-en", 1.0, spec="twice?a=1"),
+        sts("twice", "es-es", 1.0, spec="twice?a=2"),
+        sts("object", "en-en", 1.0, spec=""),
+    ]
+    page = make_pages(results, folder="r2")["README.md"]
+    block = page[page.index("```sh") : page.index("## Protocols")]
+    run = 'leaderboard run --fresh \\\n  --data-dir "$HARNESS_DATA" \\\n  --results r2 \\\n  --task sts17 \\\n'
+    assert (
+        block.strip()
+        == f"""\
+```sh
+{run}  --encoder e5 \\
+  --encoder 'twice?a=1'
+{run}  --encoder 'twice?a=2'
+{run}  --task language-bias \\
+  --encoder muse
+leaderboard report --results r2
+```
+
+Measured through the Python API: object."""
+    )

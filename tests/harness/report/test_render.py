@@ -130,9 +130,11 @@ muse & 83.5 & \textbf{80.0} & 80.0 \\
 chargrams (lexical floor) & 70.0 & \textbf{50.0} & 0.0 \\
 \bottomrule
 \end{tabular}
-\par\smallskip\raggedright\footnotesize lexical floor: compares spellings only; what an encoder has to beat \\ """
-    expected += r"""-- not measured here \\ avg-same: unweighted mean of en-en, es-es, ar-ar \\ """
-    expected += r"""@deepl: another translation than the published set \\ order of encoders: avg-same (spearman) \\ """
+\par\smallskip\raggedright\footnotesize lexical floor: compares spellings only; what an encoder has to beat \par """
+    expected += r"""-- not measured here \par avg-same: unweighted mean of en-en, es-es, ar-ar \par """
+    expected += (
+        r"""@deepl: another translation than the published set \par order of encoders: avg-same (spearman) \par """
+    )
     expected += r"""signature: task:sts17\textbar{}version:1\textbar{}similarity:cosine
 \end{table}"""
     assert render(table, "latex") == expected
