@@ -26,31 +26,38 @@ class Outcome:
     results: list[Result] = field(default_factory=list)
     failures: list[tuple[str, Exception]] = field(default_factory=list)
 
+    @property
+    def has_finished_one(self) -> bool:
+        """Whether an encoder was measured without any failure."""
+        failed = {name for name, _ in self.failures}
+        return any(result.encoder not in failed for result in self.results)
+
 
 def evaluate(
     encoder: str | Encoder,
     tasks: str | Task | Sequence[str | Task] | None = None,
     *,
-    subsets: Sequence[str] = (),
+    subsets: str | Sequence[str] = (),
     data_dir: str | Path | None = None,
     results: str | Path | None = None,
     cache_dir: str | Path | None = None,
     fresh: bool = False,
     save_rows: str | None = None,
-    **defaults: Any,
+    device: str | None = None,
+    batch_size: int | None = None,
 ) -> list[Result]:
     """Measure one encoder.
 
     Args:
         encoder: a spec string, or anything that follows the `Encoder` protocol.
         tasks: a task, its name, or several; all by default.
-        subsets: subsets, languages or groups; all that are found by default.
+        subsets: a subset, language or group, or several; all that are found by default.
         data_dir: folder with the data sets; `$HARNESS_DATA` by default, else the bundled sample.
         results: folder in which results are stored, and looked up; by default they are only returned.
         cache_dir: folder for vectors; `$HARNESS_CACHE` by default, else the user's cache folder.
         fresh: measure again what is stored.
         save_rows: "jsonl" or "parquet": keep the per-item rows below `results`.
-        defaults: options such as device or batch_size, for encoders that have them.
+        device, batch_size: for encoders that are named and have such options.
 
     Returns:
         One result a subset, and the averages that they complete.
@@ -59,13 +66,15 @@ def evaluate(
         HarnessError: bad data, an unknown name, a missing package, vectors that are no vectors.
         RuntimeError: the encoder failed on a subset (its own error is the cause).
     """
-    plan = make_plan(_tasks(tasks), choose_data(data_dir), subsets)
+    names = [subsets] if isinstance(subsets, str) else subsets
+    plan = make_plan(_tasks(tasks, Silent()), choose_data(data_dir), names)
     check_data(plan)
     run = Run(VectorCache(cache_dir), ResultStore(results) if results else None, fresh, save_rows)
     if isinstance(encoder, str):
         spec = check_spec(encoder)
         modules = encoder_info(spec.head).modules
-        found = run(load_encoder(spec, **defaults), plan, spec=str(spec), modules=modules)
+        loaded = load_encoder(spec, device=device, batch_size=batch_size)
+        found = run(loaded, plan, spec=str(spec), modules=modules)
     else:
         found = run(encoder, plan)
     for name, task, subset, error in run.failures:
@@ -100,7 +109,7 @@ def run_suite(
     """
     progress = progress or Silent()
     data = choose_data(data_dir, suite)
-    chosen_tasks = _tasks(tasks)
+    chosen_tasks = _tasks(tasks, progress)
     plan = make_plan(chosen_tasks, data, subsets)
     specs = [check_spec(text) for text in encoders] if encoders else _ready(progress)
     _refuse_equal_names(specs)
@@ -141,11 +150,19 @@ def choose_data(data_dir: str | Path | None = None, suite: str | None = None) ->
     return bundled_sample()
 
 
-def _tasks(tasks: str | Task | Sequence[str | Task] | None) -> list[Task]:
-    if tasks is None or (not isinstance(tasks, str | Task) and not tasks):
-        tasks = task_names()
-    several = [tasks] if isinstance(tasks, str | Task) else tasks
-    return [task if isinstance(task, Task) else get_task(task) for task in several]
+def _tasks(tasks: str | Task | Sequence[str | Task] | None, progress: Progress) -> list[Task]:
+    """The tasks that are asked for; by default all that can be imported."""
+    if isinstance(tasks, str | Task):
+        tasks = [tasks]
+    if tasks:
+        return [task if isinstance(task, Task) else get_task(task) for task in tasks]
+    found = []
+    for name in task_names():
+        try:
+            found.append(get_task(name))
+        except HarnessError as error:  # another's package, which must not stop ours
+            progress.note(f"warning: {error}")
+    return found
 
 
 def _ready(progress: Progress) -> list[Spec]:

@@ -19,6 +19,12 @@ def rows_file(folder: Path, subset: str, file_format: str) -> Path:
     return folder / f"{subset}.{file_format}"
 
 
+def drop_rows(folder: Path, subset: str) -> None:
+    """Delete the rows of a subset, in whatever format: they must not outlive the record that they belong to."""
+    for file_format in FORMATS if folder.is_dir() else ():
+        rows_file(folder, subset, file_format).unlink(missing_ok=True)
+
+
 def save_rows(folder: Path, subset: str, rows: Rows, file_format: str) -> Path:
     """Write the rows of one subset, one record a row; NaN becomes null. Returns the file.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
 from hashlib import sha256
+from math import isfinite
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,7 +22,7 @@ from harness.encoder import Encoder
 from harness.errors import HarnessError, InputError, VectorError, unknown_name
 from harness.names import check_folder_name, split_tag
 from harness.results import Result, ResultStore, mean_metrics
-from harness.rows import rows_file, save_rows
+from harness.rows import drop_rows, rows_file, save_rows
 from harness.tasks import Rows, Task
 
 
@@ -157,6 +158,11 @@ class Run:
         """
         check_folder_name(encoder.name, "encoder")
         vectors = self.cache.of(encoder)
+        if self.store and any(old.fingerprint != encoder.fingerprint for old in self.store.load(encoder.name)):
+            self.progress.note(
+                f"warning: results stored for {encoder.name!r} are of other weights or options; those measured now "
+                "replace them (name=... keeps both)"
+            )
         self.progress.start(encoder.name, sum(len(planned.sources) for planned in plan))
         results: list[Result] = []
         for task, source in [(planned.task, source) for planned in plan for source in planned.sources]:
@@ -186,6 +192,7 @@ class Run:
             return stored
         result, rows = _measure(blank, encoder, vectors, task, source, modules, self.progress)
         if self.store:
+            drop_rows(self._rows_folder(result), source.subset)  # of an earlier measurement
             if self.save_rows:
                 save_rows(self._rows_folder(result), source.subset, rows, self.save_rows)
             self.store.merge([result], partial(averages_of, task))
@@ -263,6 +270,9 @@ def _measure(
 
     rows = task.rows(items, encode)
     metrics = task.aggregate(rows)
+    for name, value in metrics.items():
+        if not isfinite(value):
+            raise ValueError(f"task {task.name!r} gives {name} = {value}")
     result = replace(
         blank,
         metrics={name: round(metrics[name], 6) for name in task.metrics if name in metrics},
@@ -312,7 +322,7 @@ def _average(name: str, parts: Sequence[Result]) -> Result:
             "name": "+".join(dict.fromkeys(part.dataset["name"] for part in parts)),
             "sha256": sha256(listing.encode()).hexdigest(),
             "files": {key: value for part in parts for key, value in part.dataset["files"].items()},
-            "published": _all_published([part.dataset["published"] for part in parts]),
+            "published": _all_published([part.dataset.get("published") for part in parts]),
         },
         parts=[part.subset for part in parts],
         zero_vectors=sum(part.zero_vectors for part in parts),

@@ -65,6 +65,11 @@ def _run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         print("stopped; what was finished is stored, run the same command again to go on", file=sys.stderr)
         return _INTERRUPTED
+    except SystemExit as error:
+        if not isinstance(error.__context__, BrokenPipeError):
+            raise
+        _forget_stdout()  # Typer makes an exit code of 1 of it, which means that a check failed
+        return 0
     except BrokenPipeError:  # the reader of our output (`| head`) has gone, which is no failure
         _forget_stdout()
         return 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -65,6 +67,8 @@ class Watcher:
     def fail(self, encoder: str, task: str, subset: str, error: Exception) -> None:
         """A subset failed; or, without one, the encoder could not be loaded."""
         why = f"FAILED for {encoder}: {type(error).__name__}: {' '.join(str(error).split())}"
+        if os.environ.get("HARNESS_DEBUG"):
+            traceback.print_exception(error)
         if subset:
             self._next(f"{task} {subset}: {why}")
         else:

@@ -84,8 +84,8 @@ def run(
         from harness.report.tables import boards
 
         typer.echo("\n\n".join(render(table, "table") for table in boards(outcome.results)))
-    for _, error in outcome.failures:
-        if isinstance(error, HarnessError):  # a fault that the user can mend: said in one line, exit code 2
-            raise error
     if outcome.failures:
+        error = outcome.failures[0][1]
+        if isinstance(error, HarnessError) and not outcome.has_finished_one:
+            raise error  # a fault that the user can mend, and nothing else to tell: one line, exit code 2
         raise typer.Exit(3)

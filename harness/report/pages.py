@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -42,7 +43,9 @@ def report(store: ResultStore, readme: Path | None = None) -> list[Path]:
 def outdated(store: ResultStore, readme: Path | None = None) -> dict[Path, bytes]:
     """What `report` would write: the new content of every file that is not there or differs. Raises as `report`."""
     results = stored(store)
-    new = {store.root / name: text.encode() for name, text in make_pages(results, store.root.resolve().name).items()}
+    # The name as it was given, also where it is a link's; `.` and `..` have none of their own.
+    folder = store.root.name if store.root.name not in ("", "..") else store.root.resolve().name
+    new = {store.root / name: text.encode() for name, text in make_pages(results, folder).items()}
     if readme is not None:
         text = read_readme(readme)
         if BEGIN in text or END in text:
@@ -68,7 +71,7 @@ def read_readme(readme: Path) -> str:
 def make_pages(results: Sequence[Result], folder: str = "results") -> dict[str, str]:
     """File name -> content of the overview (`README.md`) and of each task's page (`TASK.md`).
 
-    folder: the name of the results folder, as the commands that repeat the work give it.
+    `folder`: name of the results folder, for the commands that repeat the work.
     """
     pages = {"README.md": _overview_page(results, folder)}
     for task in task_order(result.task for result in results):
@@ -146,34 +149,40 @@ def _signatures(results: Sequence[Result]) -> str:
 
 
 def _commands(results: Sequence[Result], tasks: Sequence[str], folder: str) -> str:
-    """The commands that measure all of it again: encoders with the same tasks together, sample and real data apart."""
-    commands: list[str] = []
-    objects: set[str] = set()
+    """The commands that measure all of it again, for real data and for the bundled sample."""
     where = [] if folder == "results" else [f"--results {shlex.quote(folder)}"]
-    for part in split_sample(results):
-        data = "--suite sample" if split_tag(part[0].subset)[1] == SAMPLE else '--data-dir "$HARNESS_DATA"'
-        done: dict[tuple[str, str], set[str]] = {}
-        for result in part:
-            done.setdefault((result.encoder, result.spec), set()).add(result.task)
-        together: dict[tuple[str, ...], list[dict[str, str]]] = {}
-        for (encoder, spec), of_encoder in sorted(done.items()):
-            if not spec:
-                objects.add(encoder)
-                continue
-            groups = together.setdefault(tuple(task for task in tasks if task in of_encoder), [])
-            # One name stands for one encoder in a run: a second spec of it wants a run of its own.
-            group = next((group for group in groups if encoder not in group), None)
-            if group is None:
-                groups.append(group := {})
-            group[encoder] = spec
-        for of_group, groups in together.items():
-            for group in groups:
-                words = ["leaderboard run --fresh", data, *where, *(f"--task {shlex.quote(task)}" for task in of_group)]
-                commands.append(" \\\n  ".join([*words, *(f"--encoder {shlex.quote(s)}" for s in group.values())]))
+    commands = [command for part in split_sample(results) for command in _run_commands(part, tasks, where)]
     block = "\n".join(["```sh", *commands, " ".join(["leaderboard report", *where]), "```"])
-    if objects:
-        block += f"\n\nMeasured through the Python API: {', '.join(sorted(objects))}."
-    return block
+    objects = sorted({result.encoder for result in results if not result.spec})
+    return block + (f"\n\nMeasured through the Python API: {', '.join(objects)}." if objects else "")
+
+
+def _run_commands(part: Sequence[Result], tasks: Sequence[str], where: Sequence[str]) -> list[str]:
+    """A `leaderboard run` for each group of encoders; all of `part` is real data, or all of it the sample."""
+    data = "--suite sample" if split_tag(part[0].subset)[1] == SAMPLE else '--data-dir "$HARNESS_DATA"'
+    commands = []
+    for of_group, specs in _groups(part, tasks):
+        chosen = [f"--task {shlex.quote(task)}" for task in of_group]
+        chosen += [f"--encoder {shlex.quote(spec)}" for spec in specs]
+        commands.append(" \\\n  ".join(["leaderboard run --fresh", data, *where, *chosen]))
+    return commands
+
+
+def _groups(part: Sequence[Result], tasks: Sequence[str]) -> list[tuple[list[str], list[str]]]:
+    """Tasks and the specs that were measured on just these; a spec whose encoder has another one too is alone.
+
+    One run refuses two specs that are stored under one name.
+    """
+    measured: dict[tuple[str, str], set[str]] = {}
+    for result in part:
+        if result.spec:
+            measured.setdefault((result.encoder, result.spec), set()).add(result.task)
+    n_specs = Counter(encoder for encoder, _ in measured)
+    groups: dict[tuple[tuple[str, ...], str], list[str]] = {}
+    for (encoder, spec), done in sorted(measured.items(), key=lambda item: item[0]):
+        of_group = tuple(task for task in tasks if task in done)
+        groups.setdefault((of_group, spec if n_specs[encoder] > 1 else ""), []).append(spec)
+    return [(list(of_group), specs) for (of_group, _), specs in groups.items()]
 
 
 def _readme_block(results: Sequence[Result], folder: str) -> str:

@@ -24,7 +24,13 @@ def get_task(name: str) -> Task:
     entries = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name not in entries:
         raise unknown_name("task", name, entries)
-    task = entries[name].load()
+    entry = entries[name]
+    try:
+        task = entry.load()
+    except Exception as error:  # a third party's package may fail in any way
+        raise InputError(f"task {name!r} ({entry.value}) cannot be imported: {' '.join(str(error).split())}") from error
     if not isinstance(task, Task):
-        raise InputError(f"task {name!r}: {entries[name].value} is no harness.tasks.Task")
+        raise InputError(f"task {name!r}: {entry.value} is no harness.tasks.Task")
+    if task.name != name:  # its results would be stored as another task's
+        raise InputError(f"task {name!r}: {entry.value} calls itself {task.name!r}; give both one name")
     return task

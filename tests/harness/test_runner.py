@@ -15,7 +15,7 @@ from harness.cache import VectorCache
 from harness.data import bundled_sample, open_data_dir
 from harness.errors import InputError
 from harness.results import ResultStore
-from harness.runner import Run, absent_sets, make_plan
+from harness.runner import Run, Silent, absent_sets, make_plan
 
 
 class Letters:
@@ -192,6 +192,40 @@ def test_rows_that_are_there_are_not_written_again(tmp_path: Path) -> None:
     file.unlink()
     evaluate(Letters(), "sts17", save_rows="jsonl", **arguments)
     assert file.is_file()
+
+
+def test_rows_do_not_outlive_their_record(tmp_path: Path) -> None:
+    arguments = {"subsets": "en-de@sample", "results": tmp_path, "cache_dir": tmp_path / "cache"}
+    evaluate(Letters(), "sts17", save_rows="jsonl", **arguments)
+    other = Letters()
+    other.fingerprint = "letters-v2"
+    evaluate(other, "sts17", **arguments)
+    assert not list(tmp_path.rglob("*.jsonl"))
+
+
+def test_a_score_that_is_no_number_is_not_stored(tmp_path: Path) -> None:
+    task = replace(tasks.get_task("sts17"), aggregate=lambda rows: {"spearman": float("nan")})
+    with pytest.raises(RuntimeError, match="spearman = nan"):
+        evaluate(Letters(), task, subsets="en-en@sample", results=tmp_path, cache_dir=tmp_path / "cache")
+    assert ResultStore(tmp_path).load() == []
+
+
+def test_other_options_under_the_same_name_are_said(tmp_path: Path) -> None:
+    notes: list[str] = []
+
+    class Notes(Silent):
+        def note(self, message: str) -> None:
+            notes.append(message)
+
+    plan = make_plan([tasks.get_task("sts17")], bundled_sample(), ["en-en@sample"])
+    run = Run(VectorCache(tmp_path / "cache"), ResultStore(tmp_path), progress=Notes())
+    run(Letters(), plan)
+    run(Letters(), plan)
+    assert notes == []
+    other = Letters()
+    other.fingerprint = "letters-v2"
+    run(other, plan)
+    assert len(notes) == 1 and "name=... keeps both" in notes[0]
 
 
 def test_zero_vectors_are_counted(tmp_path: Path) -> None:

@@ -190,30 +190,49 @@ def test_no_records(tmp_path: Path) -> None:
         report(ResultStore(tmp_path / "results"))
 
 
-def test_commands_repeat_what_was_measured(tmp_path: Path) -> None:
+def test_commands_repeat_what_was_measured() -> None:
     bias = {"expected": 1.0, "actual": 1.0, "difference": 0.0}
     results = [
         sts("muse", "en-en", 1.0),
         record("muse", "language-bias", "official6", bias),
         sts("e5", "en-en", 1.0),
-        sts("twice", "en-en", 1.0, spec="twice?a=1"),
-        sts("twice", "es-es", 1.0, spec="twice?a=2"),
+        sts("e5", "en-en@sample", 1.0),
+        sts("minilm", "en-en", 1.0),
         sts("object", "en-en", 1.0, spec=""),
+        sts("twice", "en-en", 1.0, spec="twice?a=1"),
+        record("twice", "language-bias", "official6", bias, spec="twice?a=2"),
     ]
-    page = make_pages(results, folder="r2")["README.md"]
-    block = page[page.index("```sh") : page.index("## Protocols")]
-    run = 'leaderboard run --fresh \\\n  --data-dir "$HARNESS_DATA" \\\n  --results r2 \\\n  --task sts17 \\\n'
-    assert (
-        block.strip()
-        == f"""\
+    page = make_pages(results, folder="r 2")["README.md"]
+    start = "leaderboard run --fresh \\\n  "
+    real = f"{start}--data-dir \"$HARNESS_DATA\" \\\n  --results 'r 2' \\\n  "
+    expected = f"""\
 ```sh
-{run}  --encoder e5 \\
-  --encoder 'twice?a=1'
-{run}  --encoder 'twice?a=2'
-{run}  --task language-bias \\
+{real}--task sts17 \\
+  --encoder e5 \\
+  --encoder minilm
+{real}--task sts17 \\
+  --task language-bias \\
   --encoder muse
-leaderboard report --results r2
+{real}--task sts17 \\
+  --encoder 'twice?a=1'
+{real}--task language-bias \\
+  --encoder 'twice?a=2'
+{start}--suite sample \\
+  --results 'r 2' \\
+  --task sts17 \\
+  --encoder e5
+leaderboard report --results 'r 2'
 ```
 
-Measured through the Python API: object."""
-    )
+Measured through the Python API: object.
+"""
+    assert f"## How to repeat it\n\n{expected}\n## Protocols" in page
+
+
+@pytest.mark.parametrize("name, options", [("results", ""), ("r2", " --results r2")])
+def test_commands_name_the_folder_without_its_path(tmp_path: Path, name: str, options: str) -> None:
+    store = write_records(tmp_path / name, small_board())
+    report(store)
+    page = (store.root / "sts17.md").read_text()
+    assert f"\nleaderboard report{options}\n" in page and str(tmp_path) not in page
+    assert page.count("--results") == 2 * bool(options)

@@ -140,6 +140,18 @@ chargrams (lexical floor) & 70.0 & \textbf{50.0} & 0.0 \\
     assert render(table, "latex") == expected
 
 
+def test_latex_with_two_footnotes() -> None:
+    """After a double backslash, LaTeX would read `[2]` as a length."""
+    other = sts("c", "es-es", 1.0, fingerprint="old", signature="task:sts17|version:0")
+    [table] = boards([*(sts(e, s, 2.0) for e in ("a", "b") for s in ("en-en", "es-es")), sts("c", "en-en", 1.0), other])
+    notes = render(table, "latex").splitlines()[-2]
+    assert notes.startswith(
+        r"\par\smallskip\raggedright\footnotesize [1] c: measured with 2 fingerprints: c-1, old "
+        r"\par [2] c: another protocol than the rest on es-es: task:sts17\textbar{}version:0 \par "
+    )
+    assert r"\\" not in notes
+
+
 def test_latex_has_headings_in_two_levels() -> None:
     metrics = {"expected": 69.5, "actual": 68.6, "difference": -0.92}
     [table] = boards([record("LASER_2", "language-bias", group, metrics, "s") for group in ("official6", "ten")])
