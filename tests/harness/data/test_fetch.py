@@ -390,7 +390,7 @@ CORRUPT = GOOD[:30] + b"\0\xff\0\xff" + GOOD[34:]  # zlib.error, which is no OSE
         copy_of([1, 2]),
     ],
     # Not the bytes themselves: gzip writes the time into them, and test names must not change.
-    ids=["no gzip", "no JSON", "a key is missing", "a tab in a sentence", "no object"],
+    ids=["no gzip", "no JSON", "damaged", "a key is missing", "a tab in a sentence", "no object"],
 )
 def test_a_copy_of_another_form_is_refused(site: Site, data: DataDir, copy: bytes) -> None:
     site.files[f"{REVISION}/en-de.jsonl.gz"] = copy
