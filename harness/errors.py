@@ -18,6 +18,10 @@ class VectorError(InputError):
     """What an encoder returned is no vectors: a fault of this encoder alone."""
 
 
+class LanguageError(InputError):
+    """An encoder cannot take a language: a fault of the subsets in this language alone."""
+
+
 class MissingExtraError(HarnessError):
     """A package that an encoder or command needs is not installed."""
 

@@ -34,7 +34,9 @@ class EncoderInfo:
             converted to the annotated types (str, int, float, bool, Literal, each possibly `| None`; without an
             annotation, the type of the default). An option that falls to `**options` stays a string.
         location: what an alias opens (a hub id, say); a kind takes it from the spec string.
-        is_kind: whether a spec string must name the location (`KIND:LOCATION`).
+        is_kind: whether a spec string names the location (`KIND:LOCATION`).
+        location_optional: for a kind that is an alias too, where the spec string names no location: the factory is
+            then called without one.
         location_form: how a kind's location is written, for help texts (`DIR`, `package.module:factory`).
         finds_factory: for a kind whose options depend on the location: `factory` is called with the location alone
             and returns the factory proper.
@@ -49,6 +51,7 @@ class EncoderInfo:
         missing_mb: called with the location, tells how many megabytes must be downloaded before the first use
             (0: it is all here).
         fetch: downloads what the encoder needs, on request (`leaderboard encoders --fetch ALIAS`).
+        recipe: for a model that no download brings, tells the command that makes it (None: it has been made here).
         description: one line for `leaderboard encoders`.
     """
 
@@ -57,6 +60,7 @@ class EncoderInfo:
     backend: str
     location: str | None = None
     is_kind: bool = False
+    location_optional: bool = False
     location_form: str = "LOCATION"
     finds_factory: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
@@ -66,6 +70,7 @@ class EncoderInfo:
     modules: tuple[str, ...] = ()
     missing_mb: Callable[[str | None], float] | None = None
     fetch: Callable[[], object] | None = None
+    recipe: Callable[[], str | None] | None = None
 
     @property
     def is_installed(self) -> bool:
@@ -88,12 +93,17 @@ class EncoderInfo:
         raise InputError(f"{label} needs: {self.install_command} (or the packages that have these modules)")
 
     @property
-    def is_ready(self) -> bool:
-        """Whether it runs on this machine as it is: an alias, installed, with nothing to download.
+    def is_alias(self) -> bool:
+        """Whether a spec string may be its name alone."""
+        return not self.is_kind or self.location_optional
 
-        Raises InputError where `missing_mb` fails.
+    @property
+    def is_ready(self) -> bool:
+        """Whether it runs on this machine as it is: an alias that needs nothing.
+
+        Raises InputError where `missing_mb` or `recipe` fails.
         """
-        return not self.is_kind and self.is_installed and self.download_mb == 0
+        return self.is_alias and self.is_installed and self.missing_recipe is None and self.download_mb == 0
 
     @property
     def download_mb(self) -> float:
@@ -102,6 +112,30 @@ class EncoderInfo:
             return self.missing_mb(self.location) if self.missing_mb else 0.0
         except Exception as error:  # a third party's function may fail in any way
             raise InputError(f"cannot tell what {self.description!r} must download: {one_line(error)}") from error
+
+    @property
+    def missing_recipe(self) -> str | None:
+        """The command that makes the model, if it must be made first. Raises InputError where `recipe` fails."""
+        try:
+            return self.recipe() if self.recipe else None
+        except Exception as error:
+            raise InputError(f"cannot tell whether {self.description!r} has been made: {one_line(error)}") from error
+
+    def needs(self, alias: str) -> str | None:
+        """The commands, with the megabytes they download, that make `alias` ready on this machine; None if it is.
+
+        Of a kind, what its package needs. Raises InputError where `missing_mb` or `recipe` fails.
+        """
+        commands = [] if self.is_installed else [self.install_command]
+        if self.is_alias and (recipe := self.missing_recipe):
+            commands.append(recipe)
+        if self.is_alias and (mb := self.download_mb) > 0:
+            size = f"({max(1, round(mb)):,} MB)"
+            if recipe:
+                commands[-1] += f" {size}"
+            else:
+                commands.append(f"leaderboard encoders --fetch {alias} {size}" if self.fetch else f"a download {size}")
+        return "; ".join(commands) or None
 
 
 def _is_module(name: str) -> bool:
@@ -207,12 +241,12 @@ def _call(spec: Spec, defaults: Mapping[str, Any]) -> tuple[Callable[[], Any], b
     The former is the factory with the location and the options, checked and converted.
     """
     info, label = encoder_info(spec.head), _label(spec)
-    if info.is_kind and not spec.location:
+    if not spec.location and not info.is_alias:
         raise InputError(f"{label} needs a location: {spec.head}:{info.location_form}")
     if spec.location is not None and not info.is_kind:
         raise InputError(f"encoder {spec.head!r} takes no location (got {spec.location!r})")
     info.check_installed(label)
-    location = spec.location if info.is_kind else info.location
+    location = spec.location or info.location
     if info.finds_factory:
         factory = info.factory(location)
     else:

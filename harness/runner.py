@@ -19,7 +19,7 @@ from harness import provenance
 from harness.cache import EncoderVectors, VectorCache
 from harness.data import DataDir, Source
 from harness.encoder import Encoder
-from harness.errors import HarnessError, InputError, VectorError, unknown_name
+from harness.errors import HarnessError, InputError, LanguageError, VectorError, unknown_name
 from harness.names import check_folder_name, split_tag
 from harness.results import Result, ResultStore, mean_metrics
 from harness.rows import drop_rows, rows_file, save_rows
@@ -150,9 +150,9 @@ class Run:
     ) -> list[Result]:
         """Measure one encoder; returns the results of the plan, those of earlier runs and averages included.
 
-        An error of the encoder's own fails one subset and is kept in `failures`; vectors that are none fail what is
-        left of the encoder. Any other HarnessError (bad data, a full disk) ends the run. What was measured before is
-        stored in each case.
+        An error of the encoder's own, a language that it cannot take among them, fails one subset and is kept in
+        `failures`; vectors that are none fail what is left of the encoder. Any other HarnessError (bad data, a full
+        disk) ends the run. What was measured before is stored in each case.
 
         spec, modules: for the records: what names the encoder, and the Python modules that it runs on.
         """
@@ -169,7 +169,7 @@ class Run:
             try:
                 results.append(self._one(_blank(encoder, task, source, spec), encoder, vectors, task, source, modules))
             except Exception as error:
-                if isinstance(error, HarnessError) and not isinstance(error, VectorError):
+                if isinstance(error, HarnessError) and not isinstance(error, VectorError | LanguageError):
                     raise
                 self.failures.append((encoder.name, task.name, source.subset, error))
                 self.progress.fail(encoder.name, task.name, source.subset, error)

@@ -23,7 +23,10 @@ class Spec:
 
     @property
     def stored_name(self) -> str:
-        """The name under which results are stored: `name=`, else the alias, else the location's last component."""
+        """The name under which results are stored: `name=`, else the alias, else the location's last component.
+
+        A last component that is a version number (`.../LaBSE/2`) is passed over.
+        """
         if "name" in self.options:
             name = self.options["name"]
         elif self.location is None:
@@ -31,7 +34,8 @@ class Spec:
         elif self.head == "python":
             name = re.split(r"[.:]", self.location)[-1]
         else:
-            name = PurePath(self.location).name
+            path = PurePath(self.location)
+            name = path.parent.name if path.name.isdecimal() and path.parent.name else path.name
         return check_folder_name(name, "encoder")
 
     def __str__(self) -> str:

@@ -7,7 +7,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
@@ -72,7 +72,7 @@ def _fetch(aliases: Sequence[str]) -> bool:
 
     chosen = {alias: encoder_info(alias) for alias in aliases}
     for alias, info in chosen.items():
-        if info.is_kind:
+        if not info.is_alias:
             raise InputError(f"{alias!r} is a kind of encoder ({alias}:{info.location_form}); only an alias is fetched")
         info.check_installed(f"encoder {alias!r}")
     failed = 0
@@ -98,31 +98,29 @@ def _rows() -> list[Row]:
     rows = []
     for name in encoder_names():
         try:
-            rows.append(_row(name, encoder_info(name)))
+            rows += _rows_of(name, encoder_info(name))
         except HarnessError as error:
             reason = one_line(error.__cause__ or error)
             rows.append(Row(name, f"broken: {' '.join(reason.split())}"))
     return sorted(rows, key=lambda row: row.is_kind)
 
 
-def _row(name: str, info: EncoderInfo) -> Row:
-    return Row(
-        encoder=f"{name}:{info.location_form}" if info.is_kind else name,
-        state=_state(info),
-        is_kind=info.is_kind,
+def _rows_of(name: str, info: EncoderInfo) -> list[Row]:
+    """One row; two for a kind that is an alias too."""
+    needs = info.needs(name)
+    row = Row(
+        encoder=name,
+        state=f"needs {needs}" if needs else "ready",
         dim=info.dim,
         licence=info.licence,
         backend=info.backend,
         description=info.description,
     )
-
-
-def _state(info: EncoderInfo) -> str:
-    if not info.is_installed:
-        return f"needs {info.install_command}"
-    if not info.is_kind and info.download_mb > 0:
-        return f"needs a download of {max(1, round(info.download_mb)):,} MB"
-    return "ready"
+    rows = [row] if info.is_alias else []
+    if info.is_kind:
+        state = "ready" if info.is_installed else f"needs {info.install_command}"
+        rows.append(replace(row, encoder=f"{name}:{info.location_form}", state=state, is_kind=True))
+    return rows
 
 
 def _table(rows: Sequence[Row], width: int | None) -> str:

@@ -13,7 +13,7 @@ import pytest
 from harness import evaluate, tasks
 from harness.cache import VectorCache
 from harness.data import bundled_sample, open_data_dir
-from harness.errors import InputError
+from harness.errors import InputError, LanguageError
 from harness.results import ResultStore
 from harness.runner import Run, Silent, absent_sets, make_plan
 
@@ -84,18 +84,19 @@ def test_averages_are_unweighted_means_and_complete_over_several_runs(tmp_path: 
     assert average.metrics["spearman"] == pytest.approx(sum(scores) / 3, abs=1e-5)
 
 
-def test_an_error_of_the_encoder_fails_one_subset_only(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [RuntimeError, LanguageError])
+def test_an_error_of_the_encoder_fails_one_subset_only(tmp_path: Path, kind: type[Exception]) -> None:
     class Fragile(Letters):
         def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
             if lang == "ar":
-                raise RuntimeError("no Arabic today")
+                raise kind("no Arabic today")
             return super().encode(sentences, lang=lang)
 
     run = Run(VectorCache(tmp_path / "cache"), ResultStore(tmp_path))
     results = run(Fragile(), make_plan([tasks.get_task("sts17")], bundled_sample()))
     assert {subset for _, _, subset, _ in run.failures} == {"ar-ar@sample", "en-ar@sample"}
     assert {r.subset for r in results}.isdisjoint({"ar-ar@sample", "avg-same@sample", "avg-cross@sample"})
-    with pytest.raises(RuntimeError, match="no Arabic today"):
+    with pytest.raises(kind, match="no Arabic today"):
         evaluate(Fragile(), "sts17", cache_dir=tmp_path / "cache2")
 
 

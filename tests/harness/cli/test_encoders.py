@@ -44,6 +44,12 @@ torch = EncoderInfo(load, "has an extra", "torch", extra="torch", modules=("no_s
 module = EncoderInfo(load, "has none", "x", modules=("sys", "no_such_module_a"), fetch=fetch)
 untold = EncoderInfo(load, "cannot tell", "x", missing_mb=lambda location: 1 / 0)
 kind = EncoderInfo(load, "opens a folder", "fake", is_kind=True, location_form="DIR", missing_mb=missing)
+both = EncoderInfo(
+    load, "a folder or the usual one", "fake", is_kind=True, location_optional=True, location_form="DIR", fetch=fetch,
+    missing_mb=missing,
+)
+made = EncoderInfo(load, "made", "fake", missing_mb=missing, recipe=lambda: None if WEIGHTS.exists() else "make it")
+lost = EncoderInfo(load, "cannot tell", "x", recipe=lambda: 1 / 0)
 '''
 
 ENTRY_POINTS = """
@@ -54,6 +60,9 @@ plug-torch = cli_plug_in:torch
 plug-module = cli_plug_in:module
 plug-untold = cli_plug_in:untold
 plug-kind = cli_plug_in:kind
+plug-both = cli_plug_in:both
+plug-made = cli_plug_in:made
+plug-lost = cli_plug_in:lost
 plug-plain = cli_plug_in:load
 plug-broken = cli_plug_in_broken:x
 """
@@ -97,13 +106,17 @@ def test_states(plug_in):
         "muse": "ready",
         "chargrams": "ready",
         "plug-plain": "ready",
-        "plug-far": "needs a download of 1,234 MB",
-        "plug-small": "needs a download of 1 MB",
-        "plug-torch": 'needs pip install "multilingual-embedding-harness[torch]"',
+        "plug-far": "needs leaderboard encoders --fetch plug-far (1,234 MB)",
+        "plug-small": "needs leaderboard encoders --fetch plug-small (1 MB)",
+        "plug-torch": 'needs pip install "multilingual-embedding-harness[torch]"; a download (1,234 MB)',
         "plug-module": "needs pip install no_such_module_a",
         "plug-untold": "broken: ZeroDivisionError: division by zero",
         "plug-broken": "broken: ImportError: libfoo.so.3 not found",
         "plug-kind:DIR": "ready",
+        "plug-both": "needs leaderboard encoders --fetch plug-both (1,234 MB)",
+        "plug-both:DIR": "ready",
+        "plug-made": "needs make it (1,234 MB)",
+        "plug-lost": "broken: ZeroDivisionError: division by zero",
         "python:package.module:factory": "ready",
     }
     assert {name: found[name] for name in expected} == expected
@@ -122,8 +135,10 @@ def test_json_has_aliases_first_and_all_facts(plug_in):
 def test_piped_table_has_each_alias_with_its_state_on_one_line(plug_in):
     lines = run().stdout.splitlines()
     assert any(re.fullmatch(r"muse +512  Apache-2.0 +numpy +ready", line) for line in lines)
-    assert any(re.fullmatch(r"plug-far +768  MIT +fake-backend +needs a download of 1,234 MB", line) for line in lines)
-    assert any(re.fullmatch(r"plug-torch .* needs pip install \"multi.*\[torch\]\"", line) for line in lines)
+    assert any(
+        re.fullmatch(r"plug-far +768  MIT +fake-backend +needs .* plug-far \(1,234 MB\)", line) for line in lines
+    )
+    assert any(re.fullmatch(r"plug-torch .* needs pip install \"multi.*\[torch\]\"; .*", line) for line in lines)
     assert any(re.fullmatch(r"plug-broken .* broken: ImportError: libfoo.so.3 not found", line) for line in lines)
     kinds = lines[lines.index("Kinds, with their location; all take ?option=value&option=value:") :]
     assert any(re.fullmatch(r"plug-kind:DIR +ready", line) for line in kinds)
@@ -166,7 +181,7 @@ def test_markdown(plug_in):
 
 
 def test_fetch_downloads_and_then_shows_the_new_state(plug_in):
-    assert states()["plug-far"] == "needs a download of 1,234 MB"
+    assert states()["plug-far"] == "needs leaderboard encoders --fetch plug-far (1,234 MB)"
     result = run("--fetch", "plug-far", "--fetch", "muse", "--format", "json")
     assert {row["encoder"]: row["state"] for row in json.loads(result.stdout)}["plug-far"] == "ready"
     assert result.stderr.splitlines() == ["plug-far: fetching", "plug-far: fetched", "muse: nothing needs fetching"]
