@@ -3,7 +3,7 @@
 
 Run as ``python tools/make_sample.py``; it rewrites the files under
 harness/sample/ in the original layouts of STS 2017, its extended language
-pairs, the Tatoeba test sets (v1) and BUCC 2018.  The output is deterministic:
+pairs, KorSTS, the Tatoeba test sets (v1) and BUCC 2018.  The output is deterministic:
 the same tables always give the same bytes.  Standard library only.
 """
 
@@ -59,8 +59,8 @@ README = """\
 # Bundled sample data
 
 A few small files in the layouts of the public data sets (STS 2017, its
-extended language pairs, Tatoeba v1, BUCC 2018), so that the harness can be
-tried and tested without a download.
+extended language pairs, KorSTS, Tatoeba v1, BUCC 2018), so that the harness
+can be tried and tested without a download.
 
 - Every sentence, translation and similarity score was written for this
   project, for demonstration and tests. Nothing is taken from the public data
@@ -91,6 +91,15 @@ def make_sts(pairs: list[Row]) -> None:
         write_lines(f"sts17/STS.gs.{track}.txt", [p["score"] for p in pairs])
     for name, first, second in STS_EXTENDED:
         write_lines(f"sts17-extended/STS.{name}.txt", [f"{p[first]}\t{p[second]}\t{p['score']}" for p in pairs])
+
+
+def make_korsts(pairs: list[Row]) -> None:
+    header = ["genre", "filename", "year", "id", "score", "sentence1", "sentence2"]
+    rows = [
+        ["sample", "sample", "2026", f"{n:04d}", pair["score"], pair["sentence1"], pair["sentence2"]]
+        for n, pair in enumerate(pairs)
+    ]
+    write_lines("korsts/sts-test.tsv", ["\t".join(row) for row in [header, *rows]])
 
 
 def make_tatoeba(sentences: list[Row]) -> None:
@@ -140,6 +149,7 @@ def main() -> None:
         distractors.setdefault(row["lang"], []).append(row["sentence"])
 
     make_sts(read_table("sts.tsv"))
+    make_korsts(read_table("korsts.tsv"))
     make_tatoeba(sentences)
     make_bucc(sentences, distractors, random.Random(SEED))
     write_lines("README.md", README.splitlines())

@@ -14,7 +14,7 @@ GROUP = "harness.tasks"
 
 def task_names() -> list[str]:
     """The names of all tasks, the harness's own first, in the order of the paper's tables."""
-    own = ["sts17", "language-bias", "bucc", "tatoeba"]
+    own = ["sts17", "language-bias", "bucc", "tatoeba", "korsts"]
     found = {entry.name for entry in entry_points(group=GROUP)}
     return [name for name in own if name in found] + sorted(found.difference(own))
 

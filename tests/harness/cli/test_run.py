@@ -74,7 +74,7 @@ def test_sample_suite_from_run_to_show(leaderboard: Leaderboard, tmp_path: Path)
     assert done.returncode == 0, done.stderr
     rows = shown(leaderboard)
     assert {row["encoder"] for row in rows} == {"letters", "chargrams"}
-    assert {row["task"] for row in rows} == {"sts17", "language-bias", "bucc", "tatoeba"}
+    assert {row["task"] for row in rows} == {"sts17", "language-bias", "bucc", "tatoeba", "korsts"}
     assert all("@sample" in row["subset"] and row["source"] == "measured" for row in rows)
     assert {"encoder", "task", "subset", "metric", "value", "n", "signature", "source"} <= set(rows[0])
     files = {path: path.read_bytes() for path in (tmp_path / "results").rglob("*.json")}
