@@ -1,0 +1,431 @@
+"""Sentence encoders from TensorFlow Hub: `tfhub:HANDLE-or-DIR`, with mUSE and LaBSE as their authors publish them.
+
+Models: Yang et al. 2020, "Multilingual Universal Sentence Encoder for Semantic Retrieval"
+(https://arxiv.org/abs/1907.04307); Feng et al. 2022, "Language-agnostic BERT Sentence Embedding"
+(https://arxiv.org/abs/2007.01852). A SavedModel is a program that TensorFlow runs, file operations included: open only
+those that you trust.
+
+The library fetches handles of tfhub.dev (which leads to Kaggle Models) and of Kaggle Models into its own cache:
+`$TFHUB_CACHE_DIR`, by default a folder among the system's temporary ones, which may not outlive a restart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import socket
+import sys
+import tempfile
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from baselines.batches import legal_text
+from harness.errors import InputError
+from harness.registry import EncoderInfo, one_line
+
+# Attention over a text of so many tokens takes 0.1 to 0.4 GB in the large variant of mUSE.
+MAX_CHARS = 2_000
+_OUTPUTS = ("default", "outputs", "sentence_embedding")  # what the vectors are called among several outputs
+_SIGNATURES = ("serving_default", "default")
+_PROBE = "a"
+_LOG_LEVEL = "3"  # fatal errors only
+_NETWORK_SECONDS = 20.0
+_READ_AT_ONCE = 1 << 20
+
+
+class TfHubEncoder:
+    """Sentences to vectors through a loaded SavedModel (and another one before it); `lang` is ignored.
+
+    Batches hold texts of similar length, at most `batch_size` and fewer where they are long: number x longest^2 is at
+    most `max_chars`^2, so that attention over a batch takes no more memory than over one text of `max_chars`. The
+    vector of a sentence depends on its neighbours in the batch by rounding only (less than 1e-6). A blank text of
+    which the model makes NaN (a mean over no tokens) gets the zero vector.
+    """
+
+    uses_lang = False
+
+    def __init__(self, pipeline: _Pipeline, fingerprint: str, *, name: str, max_chars: int, batch_size: int):
+        self.name = name
+        self.fingerprint = fingerprint
+        self.dim = pipeline.dim
+        self.device = pipeline.device
+        self._pipeline = pipeline
+        self._max_chars = max_chars
+        self._batch_size = batch_size
+
+    def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+        """A float32 array of shape (len(sentences), dim); text after the first `max_chars` characters is not read."""
+        texts = [_cut(legal_text(text), self._max_chars) for text in sentences]
+        vectors = np.empty((len(texts), self.dim), dtype=np.float32)
+        for rows in _batches([_length(text) for text in texts], self._batch_size, self._max_chars):
+            vectors[rows] = self._pipeline([texts[row] for row in rows])
+        for row in np.flatnonzero(~np.isfinite(vectors).all(axis=1)):
+            if not texts[row].strip():
+                vectors[row] = 0
+        return vectors
+
+
+def load(
+    location: str,
+    *,
+    name: str | None = None,
+    preprocessor: str | None = None,
+    output: str | None = None,
+    max_chars: int = MAX_CHARS,
+    device: str | None = None,
+    batch_size: int = 64,
+) -> TfHubEncoder:
+    """Load a SavedModel that makes vectors of sentences.
+
+    Args:
+        location: a folder with a SavedModel, or a handle: an address (`https://tfhub.dev/google/LaBSE/2`) or what
+            follows tfhub.dev in it (`google/LaBSE/2`). It is taken from TF-Hub's cache if it is there.
+        name: under which results are stored.
+        preprocessor: another SavedModel, likewise, that turns sentences into what the encoder takes.
+        output: which of the encoder's outputs are the vectors, where it has several and none has a usual name.
+        max_chars: characters (before and after NFKC) after which a text is cut.
+        device: `cpu` (the default), `cuda` or `cuda:N`. On the CPU TensorFlow does not touch a GPU.
+        batch_size: sentences that run at a time.
+
+    Raises:
+        InputError: no such folder, a handle that cannot be fetched, a folder that is no SavedModel, a model that does
+            not make a vector of a sentence, or an option that does not fit.
+    """
+    for option, value in (("max_chars", max_chars), ("batch_size", batch_size)):
+        if value < 1:
+            raise InputError(f"{name or location}: {option} must be at least 1, not {value}")
+    folders = [_folder(part) for part in (location, preprocessor) if part]
+    where = _place(device)
+    pipeline = _Pipeline(location, [_open(folder, where) for folder in folders], output, where)
+    identities = [f"sha256:{_digest(folder)[:16]}" for folder in folders]
+    options = [f"preprocessor:{identity}" for identity in identities[1:]]
+    options += [f"output:{pipeline.output}", f"max_chars:{max_chars}"]
+    return TfHubEncoder(
+        pipeline,
+        "|".join([f"tfhub/{identities[0]}", *options]),
+        name=name or location,
+        max_chars=max_chars,
+        batch_size=batch_size,
+    )
+
+
+class _Pipeline:
+    """Strings to a matrix, through an encoder alone or a preprocessor and an encoder."""
+
+    def __init__(self, location: str, models: Sequence[Any], output: str | None, device: str):
+        import tensorflow as tf
+
+        self.device = device
+        with tf.device(device):
+            value = tf.constant([_PROBE])
+            self._prepare: Callable[[Any], Any] | None = None
+            if len(models) > 1:
+                self._prepare, value = _working_call(f"the preprocessor of {location!r}", models[1], value)
+            self._encode, outputs = _working_call(repr(location), models[0], value)
+            self.output = _choose_output(location, outputs, output)
+            vectors = self._matrix(outputs)
+            self.dim = vectors.shape[1]
+            self._trims = self._may_trim(value, vectors)
+
+    def __call__(self, texts: list[str]) -> np.ndarray:
+        import tensorflow as tf
+
+        with tf.device(self.device):
+            value = tf.constant(texts)
+            if self._prepare:
+                value = self._prepare(value)
+            return self._matrix(self._encode(_trimmed(value) if self._trims else value))
+
+    def _matrix(self, outputs: Any) -> np.ndarray:
+        vectors = outputs if self.output is None else outputs[self.output]
+        return np.asarray(vectors.numpy(), dtype=np.float32)
+
+    def _may_trim(self, features: Any, vectors: np.ndarray) -> bool:
+        """Whether the encoder takes features without padding that all rows have, and makes the same vectors of them.
+
+        LaBSE's preprocessor pads every sentence to 128 tokens, which takes several times as long.
+        """
+        if not isinstance(features, Mapping) or "input_mask" not in features:
+            return False
+        try:
+            trimmed = self._matrix(self._encode(_trimmed(features)))
+        except Exception:  # whatever TensorFlow says of a shape that it does not want
+            return False
+        return trimmed.shape == vectors.shape and np.allclose(trimmed, vectors, atol=1e-5, rtol=1e-4)
+
+
+def _trimmed(features: Mapping[str, Any]) -> dict[str, Any]:
+    used = np.flatnonzero(features["input_mask"].numpy().any(axis=0))
+    width = int(used[-1]) + 1 if used.size else 1
+    return {name: value[:, :width] for name, value in features.items()}
+
+
+def _working_call(label: str, model: Any, value: Any) -> tuple[Callable[[Any], Any], Any]:
+    """The first way of calling a SavedModel that takes `value`, and what it gave: itself, or one of its signatures."""
+    signatures = getattr(model, "signatures", {})
+    calls: list[Callable[[Any], Any]] = [model] if callable(model) else []
+    calls += [partial(_call_signature, signatures[name]) for name in _SIGNATURES if name in signatures]
+    reasons = []
+    for call in calls:
+        try:
+            return call, call(value)
+        except Exception as error:  # ValueError, TypeError, or one of TensorFlow's many
+            reasons.append(one_line(error))
+    reason = reasons[0] if reasons else f"it cannot be called and has no signature {' or '.join(_SIGNATURES)}"
+    raise InputError(f"{label} has no usable signature, one that takes a tensor of strings ({reason})")
+
+
+def _call_signature(signature: Any, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return signature(**value)
+    (name,) = signature.structured_input_signature[1]
+    return signature(**{name: value})
+
+
+def _choose_output(location: str, outputs: Any, wanted: str | None) -> str | None:
+    """The name of the matrix of vectors among a model's outputs; None where it gives one tensor without a name."""
+    if not isinstance(outputs, Mapping):
+        if wanted is not None:
+            raise InputError(f"{location!r} has one output without a name; leave out `output`")
+        if not _is_matrix(outputs):
+            raise InputError(f"{location!r} gives {_form(outputs)}, not a vector of floats for each sentence")
+        return None
+    matrices = [name for name, value in outputs.items() if _is_matrix(value)]
+    usual = [name for name in _OUTPUTS if name in matrices]
+    if wanted is not None and wanted in matrices:
+        return wanted
+    if wanted is None and (usual or len(matrices) == 1):
+        return (usual or matrices)[0]
+    forms = ", ".join(f"{name} ({_form(value)})" for name, value in sorted(outputs.items())) or "none"
+    what = "one output of vectors" if wanted is None else f"output {wanted!r} of vectors"
+    raise InputError(f"{location!r} has no {what}; choose with `output` from: {forms}")
+
+
+def _is_matrix(value: Any) -> bool:
+    shape = list(getattr(value, "shape", ()))
+    return len(shape) == 2 and shape[0] == 1 and bool(getattr(value.dtype, "is_floating", False))
+
+
+def _form(value: Any) -> str:
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"{value.dtype.name} of shape {tuple(value.shape)}"
+    return type(value).__name__
+
+
+def _batches(lengths: Sequence[int], batch_size: int, longest: int) -> Iterator[list[int]]:
+    """Rows by length, longest first; in each batch number x (greatest length)^2 is at most longest^2, or it is one."""
+    order = sorted(range(len(lengths)), key=lambda row: (-lengths[row], row))
+    start = 0
+    while start < len(order):
+        fitting = (longest // max(lengths[order[start]], 1)) ** 2
+        size = min(batch_size, max(fitting, 1))
+        yield order[start : start + size]
+        start += size
+
+
+def _cut(text: str, max_chars: int) -> str:
+    """The beginning of `text` with at most `max_chars` characters before and after NFKC, which many models apply."""
+    text = text[:max_chars]
+    if text.isascii() or len(unicodedata.normalize("NFKC", text)) <= max_chars:
+        return text
+    ends = accumulate(len(unicodedata.normalize("NFKC", character)) for character in text)
+    return text[: bisect_right(list(ends), max_chars)]
+
+
+def _length(text: str) -> int:
+    """No fewer than the tokens of a text: its UTF-8 bytes, or its characters after NFKC if those are more.
+
+    Bytes are nearer to the number of tokens than characters are: of sentences in all of mUSE's scripts, sorted by
+    characters, half a batch is padding; sorted by bytes, a third.
+    """
+    return len(text) if text.isascii() else max(len(text.encode()), len(unicodedata.normalize("NFKC", text)))
+
+
+def _place(device: str | None) -> str:
+    """TensorFlow's name of a device (`cpu`, `gpu:1`), which it is set up for; TensorFlow is imported here."""
+    match = re.fullmatch(r"(?:cuda|gpu)(?::(\d+))?", device or "cpu")
+    if not match and device not in (None, "cpu"):
+        raise InputError(f"unknown device {device!r} for TensorFlow; use cpu, cuda or cuda:N")
+    with _quiet():
+        import tensorflow as tf
+        import tensorflow_hub  # noqa: F401
+        import tensorflow_text  # noqa: F401 (it registers operations that models need, SentencepieceOp for one)
+
+        gpus = tf.config.list_physical_devices("GPU")
+        number = int(match[1] or 0) if match else None
+        if number is not None and number >= len(gpus):
+            raise InputError(f"device {device!r}: TensorFlow sees {len(gpus)} GPUs here; leave out `device`")
+        try:
+            # All or none, once a process: TensorFlow takes the memory of those that it sees, which PyTorch may need.
+            tf.config.set_visible_devices([] if number is None else gpus, "GPU")
+            for gpu in gpus if number is not None else []:
+                tf.config.experimental.set_memory_growth(gpu, True)
+        except RuntimeError:  # it runs already
+            if number is not None and not tf.config.get_visible_devices("GPU"):
+                raise InputError(f"device {device!r}: TensorFlow already runs without GPU in this process") from None
+    return "cpu" if number is None else f"gpu:{number}"
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what TensorFlow writes to standard error as it starts and loads, some of it whatever the log level.
+
+    A user who has set TF_CPP_MIN_LOG_LEVEL to another level than that gets it.
+    """
+    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", _LOG_LEVEL) != _LOG_LEVEL:
+        yield
+        return
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as written:
+        os.dup2(written.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(stderr, 2)
+            os.close(stderr)
+
+
+def _open(folder: Path, device: str) -> Any:
+    import tensorflow as tf
+    import tensorflow_hub as hub
+
+    try:
+        with _quiet(), tf.device(device):
+            return hub.load(str(folder))
+    except Exception as error:  # OSError, DecodeError, DataLossError, NotFoundError, ...
+        unknown = re.search(r"Op type not registered '(\w+)'", str(error))
+        if unknown:
+            raise InputError(
+                f"the SavedModel {folder} needs the operation {unknown[1]}, which neither TensorFlow nor "
+                "tensorflow_text has; it runs only where the library that defines it is"
+            ) from error
+        raise InputError(f"cannot load the SavedModel {folder} (damaged, or cut short?): {one_line(error)}") from error
+
+
+def _digest(folder: Path) -> str:
+    """SHA-256, in hexadecimal, over the names and contents of the files that make up a SavedModel."""
+    digest = hashlib.sha256()
+    paths = [folder / "saved_model.pb", *folder.glob("variables/**/*"), *folder.glob("assets/**/*")]
+    for path in sorted(path for path in paths if path.is_file()):
+        content = hashlib.sha256()
+        with path.open("rb") as file:
+            while block := file.read(_READ_AT_ONCE):
+                content.update(block)
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{content.hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
+def _folder(location: str) -> Path:
+    """The folder of a SavedModel; a handle's is fetched if it is not in TF-Hub's cache."""
+    folder = Path(location).expanduser()
+    if not folder.is_dir():
+        handle = _handle(location)
+        return cached_model(handle) or _fetch(handle)
+    if not (folder / "saved_model.pb").is_file():
+        raise InputError(f"{location!r} is no SavedModel: the folder has no saved_model.pb")
+    return folder
+
+
+def _handle(location: str) -> str:
+    if re.match("https?://", location):
+        return location.rstrip("/")
+    if re.fullmatch(r"\w[\w.-]*(/[\w.-]+)+/\d+", location):
+        return f"https://tfhub.dev/{location}"
+    raise InputError(f"{location!r} is neither a folder nor a handle such as google/LaBSE/2")
+
+
+def cached_model(handle: str) -> Path | None:
+    """The folder of a model in TF-Hub's cache, if it is there."""
+    folder = _cache_folder(handle)
+    return folder if (folder / "saved_model.pb").is_file() else None
+
+
+def _cache_folder(handle: str) -> Path:
+    """Where the library keeps a model (https://www.tensorflow.org/hub/caching)."""
+    root = os.environ.get("TFHUB_CACHE_DIR") or Path(tempfile.gettempdir(), "tfhub_modules")
+    return Path(root, hashlib.sha1(handle.encode()).hexdigest())
+
+
+def _fetch(handle: str) -> Path:
+    """Have the library fetch a model into its cache; nothing half-done is left there."""
+    with _quiet():
+        import tensorflow_hub as hub
+
+    print(f"downloading {handle}", file=sys.stderr)
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(_NETWORK_SECONDS)  # the library sets none: it would wait for ever
+    try:
+        return Path(hub.resolve(handle))
+    except Exception as error:  # the network's, the archive's, TensorFlow's
+        raise InputError(
+            f"cannot fetch {handle} ({one_line(error)}); download {handle}?tf-hub-format=compressed elsewhere and "
+            f"unpack it into {_cache_folder(handle)}, or into any folder and use tfhub:FOLDER"
+        ) from error
+    finally:
+        socket.setdefaulttimeout(before)
+
+
+def _alias(handle: str, description: str, *, dim: int, mb: float, **options: str) -> EncoderInfo:
+    """An alias of a model of tfhub.dev; `mb` is the size of its archives in MB (10^6 bytes)."""
+    handles = [handle, *(value for key, value in options.items() if key == "preprocessor")]
+
+    def fetch() -> None:
+        for part in handles:
+            _folder(part)
+
+    return EncoderInfo(
+        factory=load,
+        description=description,
+        backend="tensorflow-hub",
+        location=handle,
+        options=options,
+        dim=dim,
+        licence="Apache-2.0",
+        extra="tfhub",
+        modules=("tensorflow", "tensorflow_hub", "tensorflow_text"),
+        missing_mb=lambda location: 0.0 if all(cached_model(part) for part in handles) else mb,
+        fetch=fetch,
+    )
+
+
+tfhub = EncoderInfo(
+    factory=load,
+    description="any SavedModel that makes vectors of strings: a TF-Hub handle or a folder",
+    backend="tensorflow-hub",
+    is_kind=True,
+    location_form="HANDLE-or-DIR",
+    extra="tfhub",
+    modules=("tensorflow", "tensorflow_hub", "tensorflow_text"),
+)
+muse_tfhub = _alias(
+    "https://tfhub.dev/google/universal-sentence-encoder-multilingual/3",
+    "mUSE (universal-sentence-encoder-multilingual v3, CNN), 16 languages",
+    dim=512,
+    mb=257,
+)
+muse_large = _alias(
+    "https://tfhub.dev/google/universal-sentence-encoder-multilingual-large/3",
+    "mUSE large (universal-sentence-encoder-multilingual-large v3, Transformer), 16 languages: the paper's mUSE",
+    dim=512,
+    mb=318,
+)
+labse_tfhub = _alias(
+    "https://tfhub.dev/google/LaBSE/2",
+    "LaBSE from its authors' SavedModel, 109 languages",
+    dim=768,
+    mb=1_750,
+    preprocessor="https://tfhub.dev/google/universal-sentence-encoder-cmlm/multilingual-preprocess/2",
+    output="default",
+    normalize="true",  # as its authors do
+)
