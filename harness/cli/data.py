@@ -16,7 +16,7 @@ import typer
 from harness.cli.options import DataDirOption
 from harness.data.catalogue import DataSet, catalogue, find_set
 from harness.data.sources import DataDir, open_data_dir
-from harness.errors import InputError
+from harness.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -39,7 +39,11 @@ class Format(str, Enum):
 SetsArgument = Annotated[list[str] | None, typer.Argument(metavar="[SET]...", help="Data sets; all if none is named.")]
 FetchArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[SET]...", help="Data sets; all downloadable ones that a task reads if none is named."),
+    typer.Argument(
+        metavar="[SET]...",
+        help="Data sets, or corpora of parallel sentences such as TED2020 (with --languages); all downloadable sets "
+        "that a task reads if none is named.",
+    ),
 ]
 
 
@@ -97,6 +101,20 @@ def _show(bars: Progress, bar: TaskID, name: str, done: int, total: int | None) 
     bars.update(bar, description=name, completed=done, total=total)
 
 
+def _chosen(sets: Sequence[str], languages: str | None = None) -> list[DataSet]:
+    """The data sets, and the corpora of parallel sentences in these languages (separated by commas), of some names."""
+    from harness.data.parallel import parallel_corpora
+
+    corpora = parallel_corpora()
+    codes = [code.strip() for code in languages.split(",") if code.strip()] if languages else []
+    if codes and not any(name in corpora for name in sets):
+        raise InputError(f"--languages is for corpora of parallel sentences: {', '.join(corpora)}; name one of them")
+    for name in sets:
+        if name not in corpora and name not in catalogue():
+            raise unknown_name("data set", name, [*catalogue(), *corpora])
+    return [corpora[name].data_set(codes) if name in corpora else find_set(name) for name in sets or catalogue()]
+
+
 def _why_left_out(dataset: DataSet) -> str:
     """Why a set is not fetched unless it is named; empty if it is."""
     if not dataset.downloads:
@@ -118,6 +136,10 @@ def fetch(
             help="Address that takes the place of scheme and host of every download (http://mirror.example.org).",
         ),
     ] = None,
+    languages: Annotated[
+        str | None,
+        typer.Option(metavar="CODES", help="Of parallel corpora: the languages beside English, as in de,ar."),
+    ] = None,
 ) -> None:
     """Download data sets into the data directory (made if it is not there); files that are there are kept.
 
@@ -129,7 +151,10 @@ def fetch(
     from harness.data.fetch import Network, fetch_set
 
     root = _root(data_dir)
-    chosen = [find_set(name) for name in sets or catalogue()]
+    chosen = _chosen(sets or [], languages)
+    for dataset in chosen:
+        if not dataset.files:
+            raise InputError(f"{dataset.name} has many languages: say which, as in --languages de,ar")
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -183,7 +208,7 @@ def verify(sets: SetsArgument = None, data_dir: DataDirOption = None) -> None:
     data = open_data_dir(_root(data_dir))
     differing = missing = 0
     absent: list[str] = []
-    for dataset in [find_set(name) for name in sets or catalogue()]:
+    for dataset in _chosen(sets or []):
         rows = verify_set(dataset, data)
         if not rows:
             absent.append(dataset.name)

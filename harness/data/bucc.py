@@ -75,6 +75,14 @@ def bucc_sources(data: DataDir) -> dict[str, Source]:
     return sources
 
 
+def bucc_texts(data: DataDir) -> list[Path]:
+    """The text files (`ID TAB sentence`) of every pair and split that is in `data`, test sets without gold included."""
+    folders = [_FOLDER, f"bucc-style/{_FOLDER}", *data.stand_ins(_FOLDER, taken=["ntrex"]).values()]
+    paths = (path for folder in folders for path in sorted((data.root / folder).glob("*-*/*")))
+    found = [(path, match) for path in paths if path.is_file() and (match := _FILE.fullmatch(path.name))]
+    return [path for path, match in found if match[4] in match.group(1, 2)]
+
+
 def load_bucc(source: Source) -> BUCCPair:
     """Read one language pair.
 

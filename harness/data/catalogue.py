@@ -32,7 +32,8 @@ class Download:
 
     Attributes:
         urls: where it is, tried in order.
-        target: in the data directory, the file to write or the folder to unpack into.
+        target: in the data directory, the file to write (a name in `.gz` is a file that stays compressed) or the
+            folder to unpack into.
         members: for an archive, patterns of the file names to take from it; empty for a file.
         copies: for an archive, where a copy of a member `STS.PAIR.txt` is as JSON lines, with `{pair}` for PAIR.
     """
@@ -45,7 +46,7 @@ class Download:
     def yields(self, path: str) -> bool:
         """Whether the file `path` (relative to the data directory, without `.gz`) comes from this download."""
         if not self.members:
-            return path == self.target
+            return path == self.target.removesuffix(".gz")
         folder, _, name = path.rpartition("/")
         return folder == self.target and any(fnmatchcase(name, pattern) for pattern in self.members)
 

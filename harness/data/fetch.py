@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import shutil
 import tempfile
 import time
+import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -237,15 +239,29 @@ def _download_checked(
 def _move_in(files: Mapping[str, Path], expected: Mapping[str, str], data: DataDir) -> dict[str, str]:
     """Check the files, pin what has no checksum, and only then put them in place; the sha256 of each file."""
     digests = {}
-    for name, file in files.items():
-        # Not content_sha256: the name ends in .part, and what is downloaded is never compressed by us.
-        digests[name] = content_sha256(file)
+    for target, file in files.items():
+        if target.endswith(".zip") and not zipfile.is_zipfile(file):
+            raise TransferError("not a zip file")
+        name = target.removesuffix(".gz")
+        digests[name] = _sha256(file, is_gzip=name != target)
         if digests[name] != expected.get(name, digests[name]):
             raise TransferError(f"sha256 of {name} is {digests[name]}, expected {expected[name]}")
     _pin(digests, expected, data)
-    for name, file in files.items():
-        file.replace(data.root / name)
+    for target, file in files.items():
+        file.replace(data.root / target)
     return digests
+
+
+def _sha256(file: Path, *, is_gzip: bool) -> str:
+    """sha256 of what was downloaded, of the content if it is compressed; its name ends in `.part` and tells nothing."""
+    digest = hashlib.sha256()
+    try:
+        with gzip.open(file, "rb") if is_gzip else file.open("rb") as stream:
+            while chunk := stream.read(1 << 20):
+                digest.update(chunk)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise TransferError(f"not a gzip file, or a damaged one ({error})") from None
+    return digest.hexdigest()
 
 
 def _pin(digests: Mapping[str, str], expected: Mapping[str, str], data: DataDir) -> list[str]:

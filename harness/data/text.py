@@ -6,7 +6,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from harness.errors import InputError
@@ -25,28 +25,36 @@ def iter_lines(path: Path) -> Iterator[str]:
     Raises:
         InputError: the file cannot be read, its gzip data is damaged, or it is not UTF-8 (names the line).
     """
-    number = 0
     try:
         with path.open("rb") as file:
             # The buffer makes iteration over gzip data as fast as over a plain file.
             compressed = path.name.endswith(".gz")
             stream = io.BufferedReader(gzip.GzipFile(fileobj=file), 1 << 18) if compressed else file
-            for raw in stream:
-                number += 1
-                if number == 1 and raw.startswith(_BOM):
-                    raw = raw[len(_BOM) :]
-                    if not raw:
-                        return
-                end = -2 if raw.endswith(b"\r\n") else -1 if raw.endswith(b"\n") else len(raw)
-                yield raw[:end].decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}:{number}: not UTF-8 (byte 0x{error.object[error.start]:02x} at byte {error.start + 1} of the "
-            "line); convert the file to UTF-8 or fetch it again"
-        ) from None
+            yield from decoded_lines(stream, str(path))
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise InputError(f"{path}: cannot be read ({reason}); fetch it again") from None
+
+
+def decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
+    """The lines of an open file, as `iter_lines` gives them; `name` stands for the file in errors.
+
+    Raises:
+        InputError: it is not UTF-8 (names the line).
+    """
+    for number, raw in enumerate(stream, start=1):
+        if number == 1 and raw.startswith(_BOM):
+            raw = raw[len(_BOM) :]
+            if not raw:
+                return
+        end = -2 if raw.endswith(b"\r\n") else -1 if raw.endswith(b"\n") else len(raw)
+        try:
+            yield raw[:end].decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{name}:{number}: not UTF-8 (byte 0x{error.object[error.start]:02x} at byte {error.start + 1} of the "
+                "line); convert the file to UTF-8 or fetch it again"
+            ) from None
 
 
 def read_lines(path: Path) -> list[str]:

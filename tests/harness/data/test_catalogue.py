@@ -22,7 +22,7 @@ from harness.tasks import get_task
 
 Write = Callable[[str, "bytes | str"], Path]
 
-SETS = "sts17 sts17-extended sts17-extended-deepl tatoeba bucc2018 bucc-style stsb korsts"
+SETS = "sts17 sts17-extended sts17-extended-deepl tatoeba bucc2018 bucc-style stsb korsts allnli kornli"
 
 
 def corrupt_gzip() -> bytes:

@@ -1,0 +1,149 @@
+"""Which sentences are evaluated on, so that training data can be kept free of them."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import unicodedata
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from harness.data.bucc import bucc_texts
+from harness.data.korsts import korsts_sources, load_korsts
+from harness.data.sources import DataDir, bundled_sample
+from harness.data.sts17 import load_sts, sts_sources
+from harness.data.tatoeba import load_tatoeba, tatoeba_sources
+from harness.data.text import iter_lines
+from harness.errors import InputError
+
+
+def normal_form(text: str) -> str:
+    """What of a text counts in a comparison: its letters and digits, in NFKC and lower case. May be empty."""
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).lower()))
+
+
+class EvaluationSentences:
+    """A set of sentences; `text in sentences` compares normal forms. Texts without a letter or digit are in none.
+
+    It holds a hash of 8 bytes for each distinct form: with a million of them, fewer than one text in 10^12 is taken
+    for a sentence that it is not.
+
+    Args:
+        sentences: those of one set, or by set.
+
+    Attributes:
+        counts: how many distinct sentences each set has, by its name.
+    """
+
+    def __init__(self, sentences: Iterable[str] | Mapping[str, Iterable[str]]):
+        sets = sentences if isinstance(sentences, Mapping) else {"": sentences}
+        forms: set[int] = set()
+        self.counts: dict[str, int] = {}
+        for name, texts in sets.items():
+            own = {_hash(form) for text in texts if (form := normal_form(text))}
+            self.counts[name] = len(own)
+            forms |= own
+        self._hashes = array("Q", sorted(forms))
+
+    def __len__(self) -> int:
+        return len(self._hashes)
+
+    def __contains__(self, text: str) -> bool:
+        form = normal_form(text)
+        if not form:
+            return False
+        value = _hash(form)
+        place = bisect_left(self._hashes, value)
+        return place < len(self._hashes) and self._hashes[place] == value
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the set: equal for equal sets of sentences."""
+        return hashlib.sha256(b"".join(value.to_bytes(8, "little") for value in self._hashes)).hexdigest()
+
+
+def evaluation_sentences(data: DataDir, tasks: Iterable[str]) -> EvaluationSentences:
+    """The sentences of those sets of some tasks (names in `EVALUATION_SETS`) that are in `data`, stand-ins included.
+
+    Raises:
+        InputError: a set is damaged.
+    """
+    return EvaluationSentences({task: EVALUATION_SETS[task](data) for task in tasks})
+
+
+def leakage_guard(data: DataDir) -> EvaluationSentences:
+    """The sentences of every evaluation set in `data` and of the bundled sample: what no student may be trained on.
+
+    Raises:
+        InputError: there is no evaluation set in `data`, or one is damaged.
+    """
+    in_data = {task: EVALUATION_SETS[task](data) for task in EVALUATION_SETS}
+    sample = (text for read in EVALUATION_SETS.values() for text in read(bundled_sample()))
+    guard = EvaluationSentences({**in_data, "sample": sample})
+    if not any(count for name, count in guard.counts.items() if name != "sample"):
+        raise InputError(
+            f"{data.root} holds no evaluation set, so training data cannot be kept free of evaluation sentences; "
+            "get them with `leaderboard data fetch sts17 tatoeba stsb`"
+        )
+    return guard
+
+
+def _sts17(data: DataDir) -> Iterator[str]:
+    for source in sts_sources(data).values():
+        pairs = load_sts(source)
+        yield from pairs.sentences1
+        yield from pairs.sentences2
+
+
+def _tatoeba(data: DataDir) -> Iterator[str]:
+    for source in tatoeba_sources(data).values():
+        pairs = load_tatoeba(source)
+        yield from pairs.foreign
+        yield from pairs.english
+
+
+def _bucc(data: DataDir) -> Iterator[str]:
+    for path in bucc_texts(data):
+        for line in iter_lines(path):
+            yield line.partition("\t")[2]
+
+
+def _korsts(data: DataDir) -> Iterator[str]:
+    for source in korsts_sources(data).values():
+        pairs = load_korsts(source)
+        yield from pairs.sentences1
+        yield from pairs.sentences2
+
+
+def _stsb(data: DataDir) -> Iterator[str]:
+    """The dev and test parts: they hold the sentences of STS 2017 and their translations."""
+    for path in _files(data, "stsb", "stsb-*-dev.csv*", "stsb-*-test.csv*"):
+        rows = csv.reader(iter_lines(path))
+        try:
+            for row in rows:
+                yield from row[:2]
+        except csv.Error as error:
+            raise InputError(f"{path}:{rows.line_num}: not comma-separated values ({error}); fetch it again") from None
+    for path in _files(data, "stsb/original-en", "sts-dev.csv*", "sts-test.csv*"):
+        for line in iter_lines(path):
+            yield from line.split("\t")[5:7]
+
+
+def _files(data: DataDir, folder: str, *patterns: str) -> list[Path]:
+    return sorted(path for pattern in patterns for path in (data.root / folder).glob(pattern) if path.is_file())
+
+
+def _hash(form: str) -> int:
+    return int.from_bytes(hashlib.blake2b(form.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+
+
+EVALUATION_SETS: dict[str, Callable[[DataDir], Iterator[str]]] = {
+    "sts17": _sts17,
+    "tatoeba": _tatoeba,
+    "bucc": _bucc,
+    "korsts": _korsts,
+    "stsb": _stsb,
+}
+"""What reads the sentences of a set, by name; the sets are those of the tasks, and STSb's dev and test parts."""
