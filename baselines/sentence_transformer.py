@@ -50,7 +50,7 @@ class SentenceTransformerEncoder:
         self._model = model
         self._batch_size = batch_size
         self._prompt = _effective_prompt(name, model, prompt, prompt_name)
-        _set_max_length(name, model, max_length)
+        set_max_length(name, model, max_length)
         self.dim = _output_dim(name, model, truncate_dim)
         _set_precision(model, precision)
         self._lock = threading.Lock()
@@ -168,7 +168,7 @@ def _effective_prompt(name: str, model: Any, prompt: str | None, prompt_name: st
     return str(model.prompts[prompt_name] or "")
 
 
-def _set_max_length(name: str, model: Any, max_length: int | None) -> None:
+def set_max_length(name: str, model: Any, max_length: int | None) -> None:
     """Cut sentences after `max_length` tokens, if the model has positions for as many.
 
     A model's own default is cut to its positions, which some forget: the model would fail on a long sentence.
