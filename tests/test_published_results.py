@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-RECORDS = Path(__file__).parents[1] / "results" / "records"
+from harness.published import PublishedScore, published_scores
+from harness.published.matching import Measurements
+from harness.results import ResultStore
+
+STORE = ResultStore(Path(__file__).parents[1] / "results")
 
 
-def spearman(encoder: str) -> dict[str, float]:
-    records = json.loads((RECORDS / encoder / "sts17.json").read_text(encoding="utf-8"))
-    return {record["subset"]: record["metrics"]["spearman"] for record in records}
+def published(source: str, model: str) -> list[PublishedScore]:
+    return [s for s in published_scores() if s.source == source and s.task == "sts17" and model in s.models]
 
 
-@pytest.mark.parametrize(
-    ("subset", "published"),
-    [("en-en", 87.59), ("es-es", 76.12), ("ar-ar", 50.89), ("en-ar", -4.28), ("en-es", 16.31), ("en-tr", 4.50)],
-)
-def test_minilm_has_the_scores_that_mteb_stores(subset: str, published: float) -> None:
-    """embeddings-benchmark/results, all-MiniLM-L6-v2 at revision 8b3219a, STS17."""
-    assert spearman("minilm")[subset] == pytest.approx(published, abs=0.05)
+def test_minilm_has_the_scores_that_mteb_stores() -> None:
+    measurements = Measurements(STORE.load("minilm"))
+    compared = {s.subset: (m.value, s.value) for s in published("mteb", "minilm") if (m := measurements.of(s))}
+    assert compared.keys() >= {"en-en", "es-es", "ar-ar", "en-ar", "en-es", "en-tr"}
+    for measured, theirs in compared.values():
+        assert measured == pytest.approx(theirs, abs=0.05)
 
 
-@pytest.mark.parametrize(("subset", "published"), [("en-en", 87.16), ("es-es", 85.27), ("en-es", 73.00)])
-def test_e5_with_4_bit_weights_is_near_the_full_model(subset: str, published: float) -> None:
-    """The same repository, multilingual-e5-small at revision fd1525a."""
-    assert spearman("e5-small-q4")[subset] == pytest.approx(published, abs=1.0)
+def test_e5_with_4_bit_weights_is_near_the_full_model() -> None:
+    scores = {r.subset: r.metrics["spearman"] for r in STORE.load("e5-small-q4", "sts17")}
+    full = {s.subset: s.value for s in published("mteb", "e5-small") if s.edition == "fd1525a"}
+    compared = {subset: (scores[subset], full[subset]) for subset in ("en-en", "es-es", "en-es")}
+    for measured, theirs in compared.values():
+        assert measured == pytest.approx(theirs, abs=1.0)
 
 
 def test_muse_is_near_the_savedmodel() -> None:
-    """eduardofv/sts_eval, universal-sentence-encoder-multilingual/3 (CNN): ES-ES 84.24; ours has 6-bit embeddings."""
-    assert spearman("muse")["es-es"] == pytest.approx(84.24, abs=0.5)
+    """Ours has 6-bit embeddings."""
+    [cnn] = published("sts_eval", "muse")
+    measured = Measurements(STORE.load("muse")).of(cnn)
+    assert cnn.subset == "es-es" and measured is not None
+    assert measured.value == pytest.approx(cnn.value, abs=0.5)

@@ -43,28 +43,48 @@ def show(
     format: Annotated[
         Format, typer.Option(help="table, md, latex: a table a task; csv, json: an entry a number.")
     ] = Format.table,
+    published: Annotated[
+        bool, typer.Option("--published", help="Set published figures beside what was measured, with the difference.")
+    ] = False,
 ) -> None:
     """Print what is stored: a table a task, or an entry a number.
 
-    Keys of csv and json: encoder, task, subset, metric, value, n, signature, source, fingerprint, dataset,
-    dataset_sha256, created.
+    Keys of csv and json: encoder, task, subset, metric, value, n, signature, source ("measured", or a citation),
+    fingerprint, dataset, dataset_sha256, created; with --published also row, measured, difference.
     """
     from harness.errors import unknown_name
     from harness.report.render import render, render_long
     from harness.report.selection import select, stored
     from harness.report.tables import boards, long_form, sort_entries, sort_rows
-    from harness.results import ResultStore
+    from harness.results import Result, ResultStore
 
-    chosen, metrics = select(
-        stored(ResultStore(results)), encoder=encoder or (), task=task or (), subset=subset or (), metric=metric or ()
+    everything: list[Any]
+    if published:
+        from harness.published import published_scores
+
+        everything = [*ResultStore(results).load(), *published_scores()]
+    else:
+        everything = stored(ResultStore(results))
+    selected, metrics = select(
+        everything, encoder=encoder or (), task=task or (), subset=subset or (), metric=metric or ()
     )
+    chosen = [item for item in selected if isinstance(item, Result)]
+    scores = [item for item in selected if not isinstance(item, Result)]
     if format is Format.csv or format is Format.json:
         entries = long_form(chosen, metrics)
+        if published:
+            from harness.report.published import with_published
+
+            entries = with_published(entries, chosen, scores)
         if sort is not None:
             entries = sort_entries(entries, sort)
         typer.echo(render_long(entries, format.value))
         return
     tables = boards(chosen, metrics=metrics)
+    if published:
+        from harness.report.published import published_boards
+
+        tables += published_boards(chosen, scores, metrics=metrics)
     if sort is not None:
         by_column = [sort_rows(table, sort) for table in tables]
         if not any(by_column):

@@ -48,6 +48,7 @@ class Layout:
 
 
 _READINGS = ("train", "test", "heldout")
+_BUCC = ("de-en", "fr-en", "ru-en", "zh-en")
 
 LAYOUTS = {
     "sts17": Layout(
@@ -78,7 +79,7 @@ LAYOUTS = {
         "scored on the training split (the figure that papers publish); f1_test: that threshold on the test split; "
         "f1_heldout: two folds of the training split, tuned on one and scored on the other; threshold: that of "
         "f1_train.",
-        subsets=("de-en", "fr-en", "ru-en", "zh-en"),
+        subsets=_BUCC,
         metrics=(*(f"{m}_{reading}" for m in ("f1", "precision", "recall") for reading in _READINGS), "threshold"),
         main=("f1_train", "f1_test", "f1_heldout", "threshold"),
     ),
@@ -94,9 +95,26 @@ LAYOUTS = {
         turn_above=8,
         names={code: language.name for code, language in languages().items()},
     ),
+    "korsts": Layout(
+        title="Korean STS",
+        protocol="As STS 2017, on the test split of KorSTS.",
+        subsets=("ko-ko",),
+        metrics=("spearman", "pearson"),
+        main=("spearman",),
+        ranking=("ko-ko",),
+    ),
+    # Of these there are published figures only.
+    "stsb": Layout(title="STS benchmark", metrics=("spearman",)),
+    "mteb-bucc": Layout(title="mteb's BUCC (no mining)", subsets=_BUCC),
+    "mteb-bucc-v2": Layout(title="mteb's BUCC.v2 (no mining)", subsets=_BUCC),
 }
 
-_LABELS = {"accuracy_en_xx": "en->xx", "accuracy_xx_en": "xx->en", "f1_weighted_xx_en": "F1 xx->en"}
+_LABELS = {
+    "accuracy_en_xx": "en->xx",
+    "accuracy_xx_en": "xx->en",
+    "f1_weighted_xx_en": "F1 xx->en",
+    "f1_weighted_top1": "top-1 weighted F1",
+}
 _WRITTEN_OUT = {"spearman": "Spearman's rho", "pearson": "Pearson's r"}
 
 
@@ -146,4 +164,4 @@ def board_title(task: str, metrics: Sequence[str], of_sample: bool) -> str:
 
 def is_average(subset: str) -> bool:
     """Whether a subset is an average over others, by its name."""
-    return subset.startswith("avg-")
+    return subset == "avg" or subset.startswith("avg-")

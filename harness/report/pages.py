@@ -1,4 +1,7 @@
-"""The generated pages below the results folder, and the table in a README: made from the records and nothing else."""
+"""The generated pages below the results folder, and the table in a README.
+
+They are made from the records, and from the published figures that task pages set beside them, and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,10 @@ from pathlib import Path
 
 from harness.errors import InputError
 from harness.names import split_tag
+from harness.published import PublishedScore, published_scores
 from harness.report.layout import SAMPLE, layout_of, subset_order, task_order
 from harness.report.overview import overview, provenance
+from harness.report.published import published_boards
 from harness.report.render import markdown, markdown_grid
 from harness.report.selection import stored
 from harness.report.tables import Cell, Column, Row, Table, boards, split_sample
@@ -19,6 +24,7 @@ from harness.results import Result, ResultStore, cannot_write, write_atomically
 
 BEGIN = "<!-- leaderboard:begin -->"
 END = "<!-- leaderboard:end -->"
+_PUBLISHED = "published.md"
 _GENERATED = "<!-- Made by `leaderboard report` from the records; edits are lost. -->"
 
 
@@ -45,7 +51,8 @@ def outdated(store: ResultStore, readme: Path | None = None) -> dict[Path, bytes
     results = stored(store)
     # The name as it was given, also where it is a link's; `.` and `..` have none of their own.
     folder = store.root.name if store.root.name not in ("", "..") else store.root.resolve().name
-    new = {store.root / name: text.encode() for name, text in make_pages(results, folder).items()}
+    pages = make_pages(results, folder, published_scores())
+    new = {store.root / name: text.encode() for name, text in pages.items()}
     if readme is not None:
         text = read_readme(readme)
         if BEGIN in text or END in text:
@@ -68,26 +75,50 @@ def read_readme(readme: Path) -> str:
         raise InputError(f"{readme}: cannot be read as UTF-8 text ({error}); name another file (--readme)") from None
 
 
-def make_pages(results: Sequence[Result], folder: str = "results") -> dict[str, str]:
+def make_pages(
+    results: Sequence[Result], folder: str = "results", scores: Sequence[PublishedScore] = ()
+) -> dict[str, str]:
     """File name -> content of the overview (`README.md`) and of each task's page (`TASK.md`).
 
-    `folder`: name of the results folder, for the commands that repeat the work.
+    `folder`: name of the results folder, for the commands that repeat the work. `scores`: published figures, set beside
+    what was measured on more than the bundled sample; those of other tasks go on a page of their own (`published.md`).
     """
-    pages = {"README.md": _overview_page(results, folder)}
-    for task in task_order(result.task for result in results):
-        pages[f"{task}.md"] = _task_page(task, [result for result in results if result.task == task], folder)
-    return pages
+    tasks = task_order(result.task for result in results)
+    pages = {}
+    for task in tasks:
+        own = [result for result in results if result.task == task]
+        beside = [score for score in scores if score.task == task] if _is_real(own) else []
+        pages[f"{task}.md"] = _task_page(task, own, folder, beside)
+    others = [score for score in scores if score.task not in tasks] if _is_real(results) else []
+    if others:
+        pages[_PUBLISHED] = _published_page(others)
+    return {"README.md": _overview_page(results, folder, has_published=bool(others)), **pages}
 
 
-def _overview_page(results: Sequence[Result], folder: str) -> str:
+def _is_real(results: Sequence[Result]) -> bool:
+    """Whether some result is of more than the bundled sample."""
+    return any(split_tag(result.subset)[1] != SAMPLE for result in results)
+
+
+def _published_page(scores: Sequence[PublishedScore]) -> str:
+    return _join(
+        _GENERATED,
+        "# Published figures of what was not measured here",
+        "[All tasks](README.md)",
+        *(markdown(table, level=2) for table in published_boards([], scores)),
+    )
+
+
+def _overview_page(results: Sequence[Result], folder: str, *, has_published: bool) -> str:
     tasks = task_order(result.task for result in results)
     source = provenance(results)
+    others = [f"- [Published figures of what was not measured here]({_PUBLISHED})"] if has_published else []
     return _join(
         _GENERATED,
         "# Results",
         "Every number was measured with this harness; the records are in `records/`. Of BUCC and Tatoeba only one "
         "column a set is shown here; the pages have the rest.",
-        "\n".join(f"- [{layout_of(task).title}]({task}.md)" for task in tasks),
+        "\n".join([*(f"- [{layout_of(task).title}]({task}.md)" for task in tasks), *others]),
         *(markdown(table, level=2) for table in overview(results)),
         "## How to repeat it",
         _commands(results, tasks, folder),
@@ -107,14 +138,14 @@ def _overview_page(results: Sequence[Result], folder: str) -> str:
     )
 
 
-def _task_page(task: str, results: Sequence[Result], folder: str) -> str:
+def _task_page(task: str, results: Sequence[Result], folder: str, scores: Sequence[PublishedScore]) -> str:
     layout = layout_of(task)
     return _join(
         _GENERATED,
         f"# {layout.title}",
         *([layout.protocol] if layout.protocol else []),
         "[All tasks](README.md), with where the records come from.",
-        *(markdown(table, level=2) for table in boards(results)),
+        *(markdown(table, level=2) for table in [*boards(results), *published_boards(results, scores)]),
         "## Data",
         *(markdown_grid(_data_table(task, part)) for part in split_sample(results)),
         "sha256: the start of it; the records have all of it, and that of each file.",

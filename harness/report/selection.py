@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import Protocol, TypeVar
 
 from harness.errors import InputError, unknown_name
 from harness.results import Result, ResultStore
+
+
+class Selectable(Protocol):
+    """What has the names to choose by: a measured result, or a published figure."""
+
+    @property
+    def encoder(self) -> str: ...  # noqa: D102
+    @property
+    def task(self) -> str: ...  # noqa: D102
+    @property
+    def subset(self) -> str: ...  # noqa: D102
+    @property
+    def metrics(self) -> Mapping[str, float]: ...  # noqa: D102
+
+
+Chosen = TypeVar("Chosen", bound=Selectable)
 
 
 def stored(store: ResultStore) -> list[Result]:
@@ -24,13 +41,13 @@ def stored(store: ResultStore) -> list[Result]:
 
 
 def select(
-    results: Sequence[Result],
+    results: Sequence[Chosen],
     *,
     encoder: Sequence[str] = (),
     task: Sequence[str] = (),
     subset: Sequence[str] = (),
     metric: Sequence[str] = (),
-) -> tuple[list[Result], set[str] | None]:
+) -> tuple[list[Chosen], set[str] | None]:
     """The records that match, and the metrics that do (None: no metric was asked for). Patterns are those of fnmatch.
 
     Raises:
@@ -54,10 +71,10 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
 def _narrow(
     what: str,
     patterns: Sequence[str],
-    chosen: list[Result],
-    everything: Sequence[Result],
-    names_of: Callable[[Result], Iterable[str]],
-) -> list[Result]:
+    chosen: list[Chosen],
+    everything: Sequence[Chosen],
+    names_of: Callable[[Chosen], Iterable[str]],
+) -> list[Chosen]:
     if not patterns:
         return chosen
     left = {name for result in chosen for name in names_of(result)}

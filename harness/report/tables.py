@@ -32,14 +32,20 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Cell:
-    """One value and how it is printed; None prints as "–"."""
+    """One value and how it is printed; None prints as "–".
+
+    `shown` takes the place of the printed form: a published figure has the digits that it was published with.
+    """
 
     value: float | str | None
     kind: Kind = "text"
+    shown: str = ""
 
     @property
     def text(self) -> str:
         """Scores with one decimal, differences signed with two, thresholds with four."""
+        if self.shown:
+            return self.shown
         if self.value is None:
             return MISSING
         if isinstance(self.value, str):
@@ -68,10 +74,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """The cells of a line, one a column."""
+    """The cells of a line, one a column; `is_published`: none of them was measured here."""
 
     cells: tuple[Cell, ...]
     is_average: bool = False
+    is_published: bool = False
 
 
 @dataclass(frozen=True)
@@ -302,14 +309,19 @@ def tag_notes(subsets: Iterable[str]) -> list[str]:
 
 
 def sort_entries(entries: Sequence[dict[str, Any]], key: str) -> list[dict[str, Any]]:
-    """The entries of `long_form` by one of their keys: numbers descending, texts ascending.
+    """The entries of `long_form` by one of their keys: numbers descending, texts ascending, what is missing last.
 
     Raises:
         InputError: there is no such key (with the nearest matches).
     """
     if entries and key not in entries[0]:
         raise unknown_name("column", key, entries[0])
-    return sorted(entries, key=lambda entry: entry[key] if isinstance(entry[key], str) else -entry[key])
+
+    def rank(entry: dict[str, Any]) -> tuple[bool, float | str]:
+        value = entry[key]
+        return (True, "") if value is None else (False, value if isinstance(value, str) else -value)
+
+    return sorted(entries, key=rank)
 
 
 def sort_rows(table: Table, column: str) -> Table | None:

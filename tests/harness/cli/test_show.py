@@ -105,6 +105,64 @@ def test_what_matches_nothing_is_one_line(show: Show, arguments: tuple[str, ...]
     assert show(*arguments) == (2, "", f"error: {message}\n")
 
 
+def test_published_beside_measured(show: Show) -> None:
+    minilm = [sts("minilm", "en-en", 87.5), sts("minilm", "en-de@deepl", 33.0)]
+    write_records(Path("results"), [*minilm, sts("labse", "en-en", 79.0, spec="labse?prompt=x")])
+    code, out, err = show("--published", "--encoder", "minilm", "--encoder", "labse", "--task", "sts17")
+    assert (code, err) == (0, "")
+    assert "\nminilm   measured       87.5" in out and "\nminilm   mteb 8b3219a  87.59  76.12  50.89" in out
+    assert "\nlabse    paper v2       79.4   80.8   69.1      76.4" in out
+    differences = out.partition("measured against published")[2]
+    assert "minilm   mteb 8b3219a  en-en      87.50      87.59       -0.09" in differences
+    assert "labse" not in differences, "with a prompt it is another model"
+    assert "STS 2017: Spearman's rho x 100\n" in out, "the measured table stays"
+    assert "mteb" not in show("--task", "sts17")[1]
+
+
+def test_published_in_every_format(show: Show) -> None:
+    write_records(Path("results"), [sts("minilm", "en-en", 87.5)])
+    chosen = ("--published", "--encoder", "minilm", "--subset", "en-en", "--metric", "spearman")
+    measured, published = entries(show, *chosen)
+    assert measured["source"] == "measured" and measured["difference"] is None
+    assert published == {
+        **dict.fromkeys(measured),
+        "encoder": "minilm",
+        "task": "sts17",
+        "subset": "en-en",
+        "metric": "spearman",
+        "value": 87.59,
+        "source": "embeddings-benchmark/results at f4cc6c8b3, STS17 (8b3219a)",
+        "row": "all-MiniLM-L6-v2",
+        "measured": 87.5,
+        "difference": -0.09,
+    }
+    [row, other] = csv.DictReader(io.StringIO(show("--format", "csv", *chosen)[1]))
+    assert entries(show, "--sort", "difference", *chosen) == [published, measured], "what is missing comes last"
+    assert (row["measured"], other["measured"], other["difference"]) == ("", "87.5", "-0.09")
+    assert "| *minilm* | *mteb 8b3219a* | *87.59* |" in show("--format", "md", *chosen)[1]
+    assert r"\textit{minilm} & \textit{mteb 8b3219a} & \textit{87.59} \\" in show("--format", "latex", *chosen)[1]
+
+
+def test_published_without_any_results(show: Show) -> None:
+    code, out, err = show("--published", "--results", "absent", "--task", "korsts")
+    assert (code, err) == (0, "") and out.startswith("Korean STS: Spearman's rho x 100, published\n")
+    assert "laser                                   paper v2  68.44" in out
+    everything = entries(show, "--published", "--results", "absent")
+    assert sum("arXiv 2004.09813, Table" in str(entry["source"]) for entry in everything) == 268
+
+
+def test_training_experiments_are_shown_where_they_are_asked_for(show: Show) -> None:
+    assert "TED2020" not in show("--published", "--task", "sts17")[1]
+    out = show("--published", "--encoder", "*, TED2020")[1]
+    assert "XLM-R <- SBERT-nli-stsb, TED2020  paper    78.0   80.4\n" in out
+
+
+def test_published_filters_know_published_names(show: Show) -> None:
+    assert {e["metric"] for e in entries(show, "--published", "--task", "mteb-*")} == {"f1_weighted_top1"}
+    message = show("--published", "--encoder", "labs")[2]
+    assert message == "error: unknown encoder 'labs'; did you mean 'labse' or 'laser'?\n"
+
+
 def test_no_results(show: Show, tmp_path: Path) -> None:
     for folder in ("absent", "."):
         code, out, err = show("--results", folder)

@@ -8,6 +8,7 @@ import pytest
 from result_records import STS_SIGNATURE, record, small_board, sts, write_records
 
 from harness.errors import InputError
+from harness.published import published_scores
 from harness.report.pages import BEGIN, END, make_pages, outdated, report
 from harness.results import ResultStore
 
@@ -34,7 +35,7 @@ def store(tmp_path: Path) -> ResultStore:
 
 
 def test_every_task_has_a_page_and_nothing_is_rewritten(store: ResultStore) -> None:
-    names = ["README.md", "sts17.md", "language-bias.md", "bucc.md", "tatoeba.md"]
+    names = ["README.md", "sts17.md", "language-bias.md", "bucc.md", "tatoeba.md", "published.md"]
     assert report(store) == [store.root / name for name in names]
     stamps = {name: (store.root / name).stat().st_mtime_ns for name in names}
     assert report(store) == []
@@ -101,6 +102,44 @@ leaderboard report
 ```
 """
     )
+
+
+def test_published_figures_stand_apart_on_a_task_s_page_and_differences_with_the_same_model_alone() -> None:
+    results = [sts("minilm", "en-en", 87.5), sts("mine", "en-en", 90.0), sts("mine", "en-de@deepl", 80.0)]
+    pages = make_pages(results, scores=published_scores())
+    without = make_pages(results)["sts17.md"]
+    begin, measured, rest = pages["sts17.md"].partition("## STS 2017: Spearman's rho x 100, measured and published\n")
+    published, compared, rest = rest.partition("## STS 2017: Spearman's rho x 100, measured against published\n")
+    differences, data, end = rest.partition("## Data")
+    assert measured and compared and without == begin + data + end, "what was measured stays as it is"
+    rows = [[cell.strip() for cell in line.split("|")[1:4]] for line in published.splitlines() if line[:1] == "|"]
+    assert rows[0] == ["encoder", "source", "en-en"]
+    assert rows[2:5] == [
+        ["mine", "measured", "90.0"],
+        ["minilm", "measured", "87.5"],
+        ["*minilm*", "*mteb 8b3219a*", "*87.59*"],
+    ]
+    assert all(encoder.startswith("*") and source.startswith("*") for encoder, source, _ in rows[5:])
+    assert "@deepl" not in published and "MUSE Dict" not in published
+    assert "- mteb: embeddings-benchmark/results at f4cc6c8b3, STS17; then the model's revision\n" in published
+    assert [line for line in differences.splitlines() if line.startswith("| m")] == [
+        "| minilm  | mteb 8b3219a | en-en  |    87.50 |     87.59 |      -0.09 |"
+    ]
+
+
+def test_what_was_not_measured_has_a_page_and_another_metric_no_place_beside_ours() -> None:
+    pages = make_pages([record("labse", "bucc", "de-en", {"f1_train": 95.0})], scores=published_scores())
+    assert list(pages) == ["README.md", "bucc.md", "published.md"]
+    assert "(published.md)" in pages["README.md"]
+    assert "99.35" not in pages["bucc.md"] and "99.4" not in pages["bucc.md"] and "top-1" not in pages["bucc.md"]
+    assert "| labse   | paper v2 | de-en  |    95.00 |      95.9 |      -0.90 |" in pages["bucc.md"]
+    assert "## mteb's BUCC (no mining): top-1 weighted F1 x 100, published" in pages["published.md"]
+    assert "## Korean STS: Spearman's rho x 100, published" in pages["published.md"]
+
+
+def test_the_bundled_sample_is_not_set_beside_published_figures() -> None:
+    results = [sts("minilm", "en-en@sample", 99.0)]
+    assert make_pages(results, scores=published_scores()) == make_pages(results)
 
 
 def test_overview(store: ResultStore) -> None:
@@ -181,7 +220,7 @@ def test_broken_markers(store: ResultStore, text: str) -> None:
 
 
 def test_outdated_writes_nothing(store: ResultStore) -> None:
-    assert len(outdated(store)) == 5
+    assert len(outdated(store)) == 6
     assert [path.name for path in store.root.iterdir()] == ["records"]
 
 

@@ -1,0 +1,247 @@
+"""Published figures beside measured ones: tables, and entries of the long form.
+
+Only subsets without a tag have columns here: what is measured on a stand-in is never set beside a published figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.names import split_tag
+from harness.published import PublishedScore
+from harness.published.matching import Measured, Measurements
+from harness.report.layout import (
+    board_title,
+    is_average,
+    metric_label,
+    metric_order,
+    subset_order,
+    task_order,
+)
+from harness.report.tables import (
+    MISSING,
+    Cell,
+    Column,
+    Row,
+    Table,
+    encoder_labels,
+    kind_of,
+    rank_encoders,
+)
+from harness.results import Result
+
+_HERE = "measured"
+_Key = tuple[str, str]
+"""Subset and metric."""
+
+
+def published_boards(
+    results: Sequence[Result], scores: Sequence[PublishedScore], *, metrics: Collection[str] | None = None
+) -> list[Table]:
+    """For each task with published figures, two tables (the second where there is something to compare).
+
+    One with a row for what each encoder measured and a row, marked as published, for each source of figures of it; its
+    columns are those that have published figures. One with a line for every figure that was measured too, and the
+    difference. Training experiments are left out of the former, unless nothing else is asked for.
+    """
+    tables = []
+    for task in task_order(score.task for score in scores):
+        own = [s for s in scores if s.task == task and (metrics is None or s.metric in metrics)]
+        measured = [r for r in results if r.task == task and not split_tag(r.subset)[1]]
+        if own:
+            tables += [_board(task, measured, own), *_differences(task, measured, own)]
+    return [table for table in tables if table.rows]
+
+
+@dataclass
+class _Line:
+    """The figures of one model from one source; a later version's replace an earlier one's."""
+
+    name: str
+    source: str
+    models: tuple[str, ...]
+    scores: dict[_Key, PublishedScore] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The source, with the edition where all figures are of one."""
+        editions = {score.edition for score in self.scores.values()}
+        return f"{self.source} {editions.pop()}".strip() if len(editions) == 1 else self.source
+
+
+def _lines(scores: Iterable[PublishedScore]) -> list[_Line]:
+    lines: dict[tuple[str, ...], _Line] = {}
+    for score in scores:
+        revision = "" if score.versions else score.edition
+        line = lines.setdefault((score.name, score.source, revision), _Line(score.name, score.source, score.models))
+        if score.edition or (score.subset, score.metric) not in line.scores:  # Tables 5 and 6 repeat Table 2
+            line.scores[(score.subset, score.metric)] = score
+    return list(lines.values())
+
+
+def _board(task: str, results: Sequence[Result], chosen: Sequence[PublishedScore]) -> Table:
+    scores = [score for score in chosen if not score.is_experiment] or chosen
+    lines = _lines(scores)
+    keys = _keys(task, scores)
+    metrics = metric_order(task, (metric for _, metric in keys))
+    values = _measured_values(results, scores)
+    encoders, _ = rank_encoders(task, results, metrics[0])
+    encoders = [encoder for encoder in encoders if encoder in values]
+    labels, marks = encoder_labels(results, encoders)
+    owners = _owners(results, scores)
+
+    rows = []
+    for encoder in encoders:
+        cells = (Cell(values[encoder].get(key), kind_of(key[1])) for key in keys)
+        rows.append(Row((Cell(labels[encoder]), Cell(_HERE), *cells)))
+        rows += [_published_row(line, keys) for line in lines if owners.get(line.models) == encoder]
+    alone = [line for line in lines if line.models not in owners]
+    names = list(dict.fromkeys(line.name for line in alone))  # the sources of one model stand together
+    rows += [_published_row(line, keys) for name in names for line in alone if line.name == name]
+
+    columns = [
+        Column(subset, metric_label(metric) if len(metrics) > 1 else "", is_average=is_average(subset))
+        for subset, metric in keys
+    ]
+    title = f"{board_title(task, metrics, False)}, {'measured and ' if encoders else ''}published"
+    headings = (Column("encoder", is_number=False), Column("source", is_number=False))
+    notes = [*marks, *_notes(rows, lines)]
+    if experiments := dict.fromkeys(score.table for score in chosen if score not in scores):
+        notes.append(f"training experiments ({', '.join(experiments)}) are listed by `leaderboard reproduce`")
+    return Table(title, (*headings, *columns), tuple(rows), tuple(notes), n_keys=len(headings))
+
+
+def _published_row(line: _Line, keys: Sequence[_Key]) -> Row:
+    """The figures with the digits that they were published with."""
+    found = (line.scores.get(key) for key in keys)
+    cells = (Cell(score.value, shown=score.printed) if score else Cell(None) for score in found)
+    return Row((Cell(line.name), Cell(line.label), *cells), is_published=True)
+
+
+def _keys(task: str, scores: Iterable[PublishedScore]) -> list[_Key]:
+    """The columns: subsets in the order of the task, and of each the metrics that were published."""
+    present = {(s.subset, s.metric) for s in scores}
+    metrics = metric_order(task, (metric for _, metric in present))
+    subsets = subset_order(task, (subset for subset, _ in present))
+    return [(subset, metric) for subset in subsets for metric in metrics if (subset, metric) in present]
+
+
+def _measured_values(results: Sequence[Result], scores: Iterable[PublishedScore]) -> dict[str, dict[_Key, float]]:
+    """Encoder -> what it has where there is a published figure, of whatever model."""
+    measurements = Measurements(results)
+    values: dict[str, dict[_Key, float]] = {}
+    for score in scores:
+        for measured in measurements.all_of(score):
+            values.setdefault(measured.encoder, {})[(score.subset, score.metric)] = measured.value
+    return values
+
+
+def _owners(results: Sequence[Result], scores: Iterable[PublishedScore]) -> dict[tuple[str, ...], str]:
+    """Models of a published figure -> the encoder whose results are those of the very same model."""
+    measurements = Measurements(results)
+    found = ((score.models, measurements.of(score)) for score in scores)
+    return {models: measured.encoder for models, measured in found if measured}
+
+
+def _differences(task: str, results: Sequence[Result], scores: Sequence[PublishedScore]) -> list[Table]:
+    measurements = Measurements(results)
+    found = [(score, measured) for score in scores if (measured := measurements.of(score))]
+    if not found:
+        return []
+    subsets = subset_order(task, (score.subset for score in scores))
+    found.sort(key=lambda pair: (pair[1].encoder, pair[0].short_source, subsets.index(pair[0].subset)))
+    has_metrics = len({score.metric for score, _ in found}) > 1
+    heads = ["encoder", "source", "subset", *(["metric"] if has_metrics else [])]
+    columns = [
+        *(Column(head, is_number=False) for head in heads),
+        *map(Column, ("measured", "published", "difference")),
+    ]
+    rows = []
+    for score, measured in found:
+        texts = [
+            measured.encoder,
+            score.short_source,
+            score.subset,
+            *([metric_label(score.metric)] if has_metrics else []),
+        ]
+        rows.append(Row((*map(Cell, texts), *_compared(score, measured))))
+    title = f"{board_title(task, metric_order(task, (s.metric for s, _ in found)), False)}, measured against published"
+    notes = ("difference: measured - published; same model, same data", *_sources(score for score, _ in found))
+    return [Table(title, tuple(columns), tuple(rows), notes, n_keys=len(heads))]
+
+
+def _compared(score: PublishedScore, measured: Measured) -> tuple[Cell, Cell, Cell]:
+    """Measured, published and difference: numbers, printed with the digits that they have."""
+    here, there, difference = comparison(score, measured)
+    return (
+        Cell(measured.value, shown=here),
+        Cell(score.value, shown=there),
+        Cell(measured.value - score.value, shown=difference),
+    )
+
+
+def comparison(score: PublishedScore, measured: Measured) -> tuple[str, str, str]:
+    """Measured, published and difference as they are printed: two decimals (a threshold: six), or more if published."""
+    digits = max(6 if score.metric == "threshold" else 2, len(score.printed.partition(".")[2]))
+    value, difference = (round(number, digits) + 0.0 for number in (measured.value, measured.value - score.value))
+    return f"{value:.{digits}f}", score.printed, f"{difference:+.{digits}f}"
+
+
+def _notes(rows: Sequence[Row], lines: Iterable[_Line]) -> list[str]:
+    notes = [f"source: {_HERE} here, or where the figure is published (these rows in italics)"]
+    if any(cell.value is None for row in rows for cell in row.cells):
+        notes.append(f"{MISSING} not measured here, or not published")
+    return [*notes, *_sources(score for line in lines for score in line.scores.values())]
+
+
+def _sources(scores: Iterable[PublishedScore]) -> list[str]:
+    """What the short names of sources stand for."""
+    by_source: dict[str, list[PublishedScore]] = {}
+    for score in scores:
+        by_source.setdefault(score.source, []).append(score)
+    notes = []
+    for source, own in by_source.items():
+        tables = ", ".join(dict.fromkeys(score.table for score in own))
+        what = "v1, v2: in this version of it only" if own[0].versions else "then the model's revision"
+        edition = f"; {what}" if any(score.edition for score in own) else ""
+        notes.append(f"{source}: {own[0].citation}, {tables}{edition}")
+    return notes
+
+
+def with_published(
+    entries: Sequence[dict[str, Any]], results: Sequence[Result], scores: Iterable[PublishedScore]
+) -> list[dict[str, Any]]:
+    """The entries of `long_form` and one for each published figure, beside what was measured on the same.
+
+    A published figure's `source` is its citation (with table and version or revision), and its entry has three keys
+    more: `row` (the printed name), `measured` and `difference` (measured - published), the latter two where the very
+    same model was measured on the same data. What an entry does not have is None.
+    """
+    measurements = Measurements(results)
+    blank = {"row": None, "measured": None, "difference": None}
+    merged = [{**entry, **blank} for entry in entries]
+    for score in scores:
+        measured = measurements.of(score)
+        entry = {
+            "encoder": score.name,
+            "task": score.task,
+            "subset": score.subset,
+            "metric": score.metric,
+            "value": score.value,
+            **dict.fromkeys(("n", "signature")),
+            "source": score.full_source,
+            **dict.fromkeys(("fingerprint", "dataset", "dataset_sha256", "created")),
+            "row": score.row,
+            "measured": measured.value if measured else None,
+            "difference": round(measured.value - score.value, 6) if measured else None,
+        }
+        merged.append(entry)
+    ordered = []
+    for task in task_order(entry["task"] for entry in merged):
+        own = [entry for entry in merged if entry["task"] == task]
+        subsets = {name: i for i, name in enumerate(subset_order(task, (entry["subset"] for entry in own)))}
+        metrics = {name: i for i, name in enumerate(metric_order(task, (entry["metric"] for entry in own)))}
+        ordered += sorted(own, key=lambda e: (subsets[e["subset"]], e["encoder"], metrics[e["metric"]]))
+    return ordered

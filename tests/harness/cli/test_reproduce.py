@@ -1,0 +1,185 @@
+"""`leaderboard reproduce`: a line for every score of the paper, with what was measured or what that takes."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from result_records import record, sts, write_records
+
+from harness import registry
+from harness.cli import main
+from harness.data.sources import SAMPLE_DIR
+from harness.registry import EncoderInfo
+from harness.results import ResultStore
+
+Reproduce = Callable[..., "tuple[int, list[str], str]"]
+
+
+@pytest.fixture
+def reproduce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Reproduce:
+    """Runs the command in an empty folder; gives exit code, lines of stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, list[str], str]:
+        with pytest.raises(SystemExit) as stopped:
+            main(["reproduce", *arguments])
+        out, err = capsys.readouterr()
+        code = stopped.value.code
+        assert code is None or isinstance(code, int)
+        return code or 0, out.splitlines(), err
+
+    return run
+
+
+@pytest.fixture
+def labse_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`labse` is the lexical floor, which is always ready; `laser` cannot be loaded; others are as they are."""
+
+    def broken() -> None:
+        raise RuntimeError("no weights")
+
+    module = ModuleType("made_up_encoders")
+    module.laser = EncoderInfo(factory=broken, description="", backend="")  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    offered = dict(registry._entry_points())
+    for name, value in (("labse", "baselines.chargrams:chargrams"), ("laser", "made_up_encoders:laser")):
+        offered[name] = [EntryPoint(name, value, registry.GROUP)]
+    monkeypatch.setattr(registry, "_entry_points", lambda: offered)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """The bundled sample in the place of the sets without a known checksum, and of one that has one."""
+    for folder in ("bucc2018", "sts17-extended", "tatoeba"):
+        shutil.copytree(SAMPLE_DIR / folder, tmp_path / "data" / folder)
+    (tmp_path / "data" / "korsts").mkdir()
+    header = "genre\tfilename\tyear\tid\tscore\tsentence1\tsentence2\n"
+    rows = (f"a\tb\t2020\t{i}\t{i}.0\t같은 문장 {'가' * i}\t같은 문장\n" for i in range(6))
+    (tmp_path / "data/korsts/sts-test.tsv.gz").write_bytes(gzip.compress((header + "".join(rows)).encode()))
+    return tmp_path / "data"
+
+
+def test_every_score_has_a_line(reproduce: Reproduce) -> None:
+    code, lines, err = reproduce()
+    assert (code, len(lines)) == (0, 268)
+    assert err == ("268 published scores: 0 measured, 0 can be measured now (--run), 268 need something first\n")
+    counts = [sum(line.startswith(f"Table {n} ") for line in lines) for n in range(1, 9)]
+    assert counts == [48, 96, 46, 16, 28, 14, 8, 12]
+    assert all("  needs: " in line for line in lines)
+
+
+def test_versions_that_differ_have_lines_of_their_own(reproduce: Reproduce) -> None:
+    _, lines, _ = reproduce("--table", "3", "--format", "csv")
+    rows = [
+        (r["row"], r["column"], r["version"], r["published"]) for r in csv.DictReader(io.StringIO("\n".join(lines)))
+    ]
+    assert [row for row in rows if row[:2] == ("LASER", "Avg.")] == [
+        ("LASER", "Avg.", "v1", "92.9"),
+        ("LASER", "Avg.", "v2", "93.0"),
+    ]
+    assert ("LASER", "DE-EN", "", "95.4") in rows and ("LaBSE", "Avg.", "v2", "93.5") in rows
+
+
+def test_some_tables(reproduce: Reproduce) -> None:
+    assert len(reproduce("--table", "8", "--table", "7")[1]) == 20
+    assert reproduce("--table", "9") == (
+        2,
+        [],
+        "error: there is no Table 9 of scores in the paper; give a number from 1 to 8\n",
+    )
+
+
+def test_measured_with_the_difference(reproduce: Reproduce) -> None:
+    f1 = {"de-en": 90.0, "fr-en": 91.0, "ru-en": 92.0, "zh-en": 93.0}
+    mined = [record("labse", "bucc", pair, {"f1_train": value}) for pair, value in f1.items()]
+    write_records(Path("results"), [sts("labse", "en-en", 79.449), sts("muse", "en-en", 85.1), *mined])
+    _, lines, err = reproduce()
+    found = {tuple(line.split("  ", 1)[1].split()[:2]): line for line in lines if "  measured " in line}
+    assert err.startswith("268 published scores: 6 measured, ")
+    assert found["LaBSE", "EN-EN"].endswith("published  79.4  measured 79.45  difference +0.05")
+    assert found["LaBSE", "Avg."].endswith("published  93.5  measured 91.50  difference -2.00")
+    assert not any(line.startswith("Table 1  mUSE") for line in found.values()), "the CNN is not the paper's mUSE"
+
+
+def test_what_is_needed(reproduce: Reproduce, data: Path, labse_here: None) -> None:
+    def needs(*arguments: str) -> dict[tuple[str, str], str]:
+        entries = json.loads("\n".join(reproduce("--format", "json", *arguments)[1]))
+        return {(entry["table"] + entry["row"], entry["column"]): entry["needs"] for entry in entries}
+
+    nothing = needs()
+    assert nothing["Table 2LaBSE", "EN-AR"] == "leaderboard data fetch sts17"
+    assert nothing["Table 2LaBSE", "Avg."] == "leaderboard data fetch sts17 sts17-extended"
+    assert nothing["Table 8LaBSE", "actual"] == "leaderboard data fetch sts17 sts17-extended"
+    assert nothing["Table 3LaBSE", "Avg."] == "leaderboard data fetch bucc2018"
+    assert nothing["Table 4LASER, en -> xx", "KA"] == "leaderboard data fetch tatoeba"
+    assert nothing["Table 5MUSE Dict", "EN-AR"] == (
+        "a student of SBERT-nli-stsb trained on MUSE Dict (27k EN-AR pairs); leaderboard data fetch sts17"
+    )
+    here = needs("--data-dir", str(data))
+    assert here["Table 2LaBSE", "EN-DE"] == "leaderboard run --encoder labse --task sts17 --subset en-de"
+    assert here["Table 2LaBSE", "Avg."] == "leaderboard data fetch sts17"
+    assert here["Table 2mBERT-nli-stsb", "EN-DE"] == registry.encoder_info("mbert-nli-stsb").needs("mbert-nli-stsb")
+    assert here["Table 3LaBSE", "FR-EN"] == "leaderboard run --encoder labse --task bucc --subset fr-en"
+
+
+def test_run_measures_what_can_be_measured(reproduce: Reproduce, data: Path, labse_here: None) -> None:
+    code, lines, err = reproduce("--run", "--data-dir", str(data), "--table", "2", "--table", "7")
+    assert code == 3, "laser cannot be loaded"
+    assert "no weights" in err
+    measured = [line for line in lines if "  measured " in line]
+    assert [line.split("  ", 1)[1].split()[:2] for line in measured] == [
+        ["LaBSE", f"EN-{x}"] for x in ("DE", "FR", "IT", "NL")
+    ]
+    stored = {(r.encoder, r.task, r.subset): r for r in ResultStore("results").load()}
+    assert set(stored) == {("labse", "sts17", f"en-{x}") for x in ("de", "fr", "it", "nl")}
+    value = stored["labse", "sts17", "en-de"].metrics["spearman"]
+    assert f"measured {value:>5.2f}  difference {value - 73.8:+.2f}" in measured[0]
+
+
+def test_run_takes_all_parts_of_an_average(reproduce: Reproduce, data: Path, labse_here: None) -> None:
+    _, lines, _ = reproduce("--run", "--data-dir", str(data), "--table", "3")
+    pairs = [r.metrics["f1_train"] for r in ResultStore("results").load("labse", "bucc")]
+    assert len(pairs) == 4
+    [average] = [line for line in lines if "LaBSE" in line and " Avg. " in line]
+    assert f"measured {sum(pairs) / 4:.2f}  difference" in average
+
+
+def test_other_files_under_the_name_of_the_published_set(
+    reproduce: Reproduce, tmp_path: Path, labse_here: None
+) -> None:
+    shutil.copytree(SAMPLE_DIR / "sts17", tmp_path / "data" / "sts17")
+    _, lines, _ = reproduce("--run", "--data-dir", str(tmp_path / "data"), "--table", "1")
+    [line] = [line for line in lines if "LaBSE" in line and "ES-ES" in line]
+    assert line.endswith("needs: the published files: leaderboard data verify sts17")
+
+
+def test_as_markdown(reproduce: Reproduce) -> None:
+    write_records(Path("results"), [sts("labse", "en-en", 79.449)])
+    _, lines, _ = reproduce("--table", "1", "--format", "md")
+    assert [cell.strip() for cell in lines[0].strip("|").split("|")][:4] == ["table", "row", "column", "version"]
+    assert len(lines) == 2 + 48
+    [line] = [line for line in lines if "LaBSE" in line and "EN-EN" in line]
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells == ["Table 1", "LaBSE", "EN-EN", "v2", "79.4", "79.45", "+0.05", ""]
+
+
+def test_neither_torch_nor_tensorflow_is_imported(tmp_path: Path) -> None:
+    import subprocess
+
+    script = (
+        "import sys\nfrom harness.cli import main\n"
+        "try: main(['reproduce'])\nfinally: print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0 and "harness.published.matching" in done.stderr
+    assert not set(done.stderr.split()) & {"torch", "tensorflow", "transformers", "sentence_transformers"}
