@@ -6,7 +6,7 @@ DEMO_RESULTS ?= demo-results
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 TEST_ARGS ?= -n auto
 
-.PHONY: demo test lint test-light benchmark clean
+.PHONY: demo test test-adapters lint test-light benchmark clean
 
 # The board of the bundled sample: light core and mUSE, no torch.
 demo: $(VENV)/.demo
@@ -16,6 +16,10 @@ demo: $(VENV)/.demo
 # All tests, with every package that they need (torch among them).
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(TEST_ARGS)
+
+# Only the adapters, through the real libraries: LASER, TensorFlow Hub, transformers, training.
+test-adapters: $(VENV)/.test
+	$(BIN)/python -m pytest $(TEST_ARGS) tests/baselines tests/test_side_by_side.py
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -1,0 +1,63 @@
+"""The README's example of an encoder, in a package of its own that pip installs, as a third party would ship it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def code_block(language: str, containing: str) -> str:
+    blocks = re.findall(rf"```{language}\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    (block,) = [block for block in blocks if containing in block]
+    return block
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder where pip put the package."""
+    source = tmp_path_factory.mktemp("third-party")
+    project = (
+        '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n\n'
+        '[project]\nname = "my-package"\nversion = "1.0"\n\n'
+        '[tool.setuptools]\npackages = ["my_package"]\n\n'
+    )
+    (source / "pyproject.toml").write_text(project + code_block("toml", "harness.encoders"))
+    (source / "my_package").mkdir()
+    (source / "my_package" / "__init__.py").write_text("")
+    (source / "my_package" / "encoders.py").write_text(code_block("python", "class Lengths"))
+    target = tmp_path_factory.mktemp("site-packages")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index"]
+    pip += ["--no-deps", "--no-build-isolation", "--target", str(target), str(source)]
+    done = subprocess.run(pip, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+@pytest.mark.parametrize("spec", ["lengths", "python:my_package.encoders:lengths"])
+def test_an_encoder_of_another_package_runs_by_alias_and_by_name(leaderboard, installed, tmp_path, spec):
+    options = ["--suite", "sample", "--task", "tatoeba", "--subset", "deu@sample", "--results", "results"]
+    done = leaderboard("run", "--encoder", spec, *options, PYTHONPATH=str(installed))
+    assert done.returncode == 0, done.stderr
+    (record,) = json.loads((tmp_path / "results/records/lengths/tatoeba.json").read_text())
+    assert (record["spec"], record["fingerprint"]) == (spec, "lengths-v1")
+
+
+def test_it_is_listed_and_passes_the_contract(leaderboard, installed, monkeypatch):
+    done = leaderboard("encoders", "--format", "json", PYTHONPATH=str(installed))
+    (row,) = [row for row in json.loads(done.stdout) if row["encoder"] == "lengths"]
+    assert row["state"] == "ready"
+    monkeypatch.syspath_prepend(installed)
+    from my_package.encoders import lengths
+
+    from harness.testing import check_encoder
+
+    check_encoder(lengths())
+    np.testing.assert_array_equal(lengths().encode(["a bc", ""]), [[4, 1], [0, 0]])
