@@ -1,0 +1,288 @@
+"""`leaderboard distill`: make a multilingual student from a teacher and parallel sentences."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harness.cli.options import CacheDirOption, DataDirOption
+
+if TYPE_CHECKING:
+    from distill.training import Recipe
+
+app = typer.Typer()
+
+_PLACES = {"out", "data_dir", "cache_dir", "cpu", "fresh"}  # and machines: not in the model card
+_SPECS = {"teacher", "init"}
+
+
+class PrecisionChoice(str, Enum):
+    """Of the matrix products."""
+
+    fp32 = "fp32"
+    bf16 = "bf16"
+    fp16 = "fp16"
+
+
+@app.callback(invoke_without_command=True)
+def distill(
+    context: typer.Context,
+    teacher: Annotated[
+        str | None,
+        typer.Option(metavar="SPEC", show_default=False, help="Encoder whose vectors the student is to have."),
+    ] = None,
+    student: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STUDENT",
+            show_default=False,
+            help="What it begins as. A transformer: folder, hub id or alias. A new static student: static:unigram-N, "
+            "static:bpe-N, static:pruned-N (N tokens). A folder with a static student is trained on.",
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", show_default=False, help="Of the student. Default: STUDENT-distilled.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", show_default=False, help="Folder to write. Default: models/NAME in the cache folder."
+        ),
+    ] = None,
+    pairs: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            show_default=False,
+            help="Parallel sentences: NAME.en-de.tsv (.tmx, .txt.zip; also .gz), or two aligned files NAME.en,NAME.de. "
+            "Repeatable. Default: parallel/ of the data directory.",
+        ),
+    ] = None,
+    corpus: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", show_default=False, help="Corpus of the data directory. Repeatable."),
+    ] = None,
+    language: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LANG", show_default=False, help="Target language in the data directory. Repeatable."),
+    ] = None,
+    data_dir: DataDirOption = None,
+    cache_dir: CacheDirOption = None,
+    dim: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            show_default="the teacher's",
+            help="Length of the student's vectors; the teacher's are reduced to their principal axes.",
+        ),
+    ] = None,
+    init: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPEC",
+            show_default=False,
+            help="A new static student begins with this multilingual encoder's vectors of its pieces.",
+        ),
+    ] = None,
+    tokenizer: Annotated[
+        str, typer.Option(metavar="MODEL", help="Whose vocabulary static:pruned-N reduces: folder, hub id or alias.")
+    ] = "FacebookAI/xlm-roberta-base",
+    keep_layers: Annotated[
+        int | None, typer.Option(metavar="N", min=1, show_default=False, help="Use a transformer's lowest N layers.")
+    ] = None,
+    vocabulary: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, show_default=False, help="Keep the N tokens that the pairs use most."),
+    ] = None,
+    fit_projection: Annotated[
+        bool,
+        typer.Option("--fit-projection", help="A transformer gets a linear layer that is fitted before training."),
+    ] = False,
+    prompt: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            show_default="the start's own",
+            help="What every sentence begins with (`query: ` for e5), stored with the student.",
+        ),
+    ] = None,
+    loss: Annotated[
+        str, typer.Option(metavar="LOSS", help="mse, cosine, ranking, or a sum: cosine+0.2*ranking.")
+    ] = "mse",
+    batch_size: Annotated[
+        int | None, typer.Option(metavar="N", min=1, show_default="64; static 2048", help="Pairs a step.")
+    ] = None,
+    accumulate: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Compute a batch in N parts, one after the other.")
+    ] = 1,
+    learning_rate: Annotated[
+        float | None, typer.Option(metavar="X", min=0, show_default="2e-5; static 0.02", help="After the warm-up.")
+    ] = None,
+    warm_up: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=0, show_default="10000; static 100", help="Steps of warm-up, at most a tenth of all."
+        ),
+    ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, show_default="20; static 3", help="Passes over as many pairs as there are."),
+    ] = None,
+    max_steps: Annotated[
+        int | None, typer.Option(metavar="N", min=1, show_default=False, help="Steps at most.")
+    ] = None,
+    eval_steps: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            show_default="about 20 times, in under 5 % of the time",
+            help="Development scores and a checkpoint every N steps.",
+        ),
+    ] = None,
+    patience: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Stop after N evaluations without a better development score.")
+    ] = 10,
+    temperature: Annotated[
+        float, typer.Option(metavar="X", min=0, help="A corpus's share in a batch: its size to the power of X.")
+    ] = 0.0,
+    max_repeats: Annotated[
+        int, typer.Option(metavar="N", min=1, help="A pair of a small corpus is seen at most N times an epoch.")
+    ] = 5,
+    weight: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=X", show_default=False, help="Factor on a corpus's share (all its languages). Repeatable."
+        ),
+    ] = None,
+    matryoshka: Annotated[
+        str, typer.Option(metavar="N,N,...", show_default=False, help="Train these first dimensions, too.")
+    ] = "",
+    max_length: Annotated[
+        int, typer.Option(metavar="N", help="Tokens after which a transformer cuts a sentence.")
+    ] = 128,
+    precision: Annotated[
+        PrecisionChoice, typer.Option(help="Mixed precision; weights are fp32.")
+    ] = PrecisionChoice.fp32,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of dropout, batches and new weights.")] = 42,
+    cpu: Annotated[bool, typer.Option("--cpu", help="Do not use a GPU that is there.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, whatever is there.")] = False,
+) -> None:
+    """Train a multilingual student to have a teacher's vectors, on parallel sentences (knowledge distillation).
+
+    Writes a sentence-transformers model with a report. Killed at any point and run again, it goes on from its last
+    checkpoint. Pairs with a sentence of an evaluation set of the data directory are left out. On several GPUs:
+    accelerate launch $(which leaderboard) distill ...
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from harness.errors import InputError
+    from harness.names import check_folder_name
+
+    if teacher is None or student is None:
+        raise InputError("give --teacher and --student; `leaderboard distill --help` says which there are")
+    if cache_dir:
+        os.environ["HARNESS_CACHE"] = str(cache_dir)
+    if "LOCAL_RANK" not in os.environ:  # without a launcher, the library would split each batch over all GPUs
+        os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")
+    from dataclasses import replace
+
+    from distill.distillation import distill
+    from distill.progress import watch
+    from distill.start import Start
+    from distill.training import STATIC, Recipe
+    from harness.cache import default_cache_dir
+
+    start = Start(student, dim, init, tokenizer, keep_layers, vocabulary, fit_projection, prompt)
+    given: dict[str, Any] = {
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "warm_up": warm_up,
+        "epochs": epochs,
+    }
+    recipe: Recipe = replace(
+        STATIC if start.is_static else Recipe(),
+        loss=loss,
+        accumulate=accumulate,
+        max_steps=max_steps,
+        eval_steps=eval_steps,
+        patience=patience,
+        temperature=temperature,
+        max_repeats=max_repeats,
+        weights=tuple(map(_weight, weight or [])),
+        matryoshka=_numbers(matryoshka),
+        max_length=max_length,
+        precision=precision.value,
+        seed=seed,
+        **{key: value for key, value in given.items() if value is not None},
+    )
+    name = check_folder_name(name or f"{Path(student).name.replace(':', '-')}-distilled", "model")
+    folder = (out or default_cache_dir() / "models" / name).expanduser().absolute()
+    with watch() as progress:
+        distill(
+            teacher,
+            start,
+            folder,
+            pairs=pairs or [],
+            corpora=corpus or [],
+            languages=language or [],
+            data_dir=data_dir,
+            recipe=recipe,
+            on_cpu=cpu,
+            fresh=fresh,
+            command=_command(context),
+            progress=progress,
+        )
+    if os.environ.get("RANK", "0") == "0":
+        typer.echo(folder)
+
+
+def _weight(text: str) -> tuple[str, float]:
+    from harness.errors import InputError
+
+    name, _, factor = text.rpartition("=")
+    try:
+        value = float(factor)
+    except ValueError:
+        value = -1.0
+    if not name or not 0 <= value < float("inf"):
+        raise InputError(f"--weight {text!r}: expected NAME=X with a number of at least 0, as in multi30k=2")
+    return name, value
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    from harness.errors import InputError
+
+    try:
+        return tuple(int(number) for number in text.split(",") if text)
+    except ValueError:
+        raise InputError(f"--matryoshka {text!r}: expected whole numbers as in 64,128") from None
+
+
+def _command(context: typer.Context) -> str:
+    """The command that was given, as one can repeat it elsewhere: without places, files by their names alone."""
+    from harness.spec import parse_spec
+
+    words = ["leaderboard", "distill"]
+    for parameter in context.command.params:
+        key = parameter.name or ""
+        source = context.get_parameter_source(key)
+        if source is None or source.name != "COMMANDLINE" or key in _PLACES:
+            continue
+        value = context.params[key]
+        for one in value if isinstance(value, list | tuple) else [value]:
+            words.append(parameter.opts[0])
+            if key in _SPECS:
+                words.append(str(parse_spec(one)))
+            elif key == "pairs":
+                words.append(",".join(Path(part).name for part in one.split(",")))
+            elif not isinstance(one, bool):
+                text = one.value if isinstance(one, Enum) else str(one)
+                words.append(Path(text).name if Path(text).is_dir() else text)
+    return shlex.join(words)

@@ -1,0 +1,401 @@
+"""Parallel sentences on disk: which corpora are there, and reading their pairs one by one.
+
+A corpus is one file, or two that are aligned line by line, named `NAME.xx-yy` with the languages in the order of its
+columns: `NAME.xx-yy.tsv` (also `.gz`), OPUS's Moses format as two files `NAME.xx-yy.xx` and `NAME.xx-yy.yy` or as the
+`.txt.zip` that it comes in, and TMX (`.tmx`, `.tmx.gz`, `.tmx.zip`). Those that `harness.data.parallel` knows have
+formats of their own.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING, Any, Literal
+
+from baselines.labelled_pairs import read_sts
+from harness.data.catalogue import find_set
+from harness.data.parallel import FOLDER, parallel_corpora
+from harness.data.text import decoded_lines, iter_lines, parse_number
+from harness.errors import InputError, unknown_name
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+_Format = Literal["tsv", "scored", "words", "moses", "moses-zip", "tmx", "tmx-zip", "stsb"]
+
+STSB_TRAIN = "stsb-train"
+_CODE = r"[a-z]{2,3}(?:_[A-Za-z]{2,4})?"
+_NAME = re.compile(rf"(?:(.+)\.)?({_CODE})-({_CODE})\.([A-Za-z_.]+)")
+_MEMBER = re.compile(rf".+\.({_CODE})-({_CODE})\.({_CODE})")  # of OPUS's archives
+_STSB_FILE = re.compile(r"stsb-([a-z]{2})-train\.csv(?:\.gz)?")
+_ENDINGS: dict[str, _Format] = {
+    "tsv": "tsv",
+    "tmx": "tmx",
+    "tmx.zip": "tmx-zip",
+    "txt.zip": "moses-zip",
+    "zip": "moses-zip",
+    "txt": "words",
+}
+_XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+_CODE_ELEMENTS = ("bpt", "ept", "it", "ph", "ut")  # of TMX: mark-up of the original format, no text
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A corpus, not yet read.
+
+    Attributes:
+        name: with its languages, source first: `tatoeba-manythings.en-de`.
+        files: one file; or two, source first, whose lines (of `stsb`, rows) are aligned.
+        source_lang, target_lang: ISO 639 codes.
+        licence: empty if it is not known.
+        format: how the files are read.
+        is_swapped: whether a table has the target language in its first column.
+        min_score: of `scored`: pairs below it are not read.
+    """
+
+    name: str
+    files: tuple[Path, ...]
+    source_lang: str
+    target_lang: str
+    licence: str = ""
+    format: _Format = "tsv"
+    is_swapped: bool = False
+    min_score: float = 0.0
+
+
+def find_corpora(
+    data_dir: str | Path, names: Sequence[str] = (), languages: Sequence[str] = (), *, source_lang: str = "en"
+) -> list[Corpus]:
+    """The corpora of a data directory with `source_lang` on one side, sorted by name.
+
+    They are in `parallel/` and its subfolders (see the head of this module), and the training part of STSb Multi MT is
+    `stsb-train.en-de` and so on. Licences are those that the table in the data directory's `SOURCES.md` gives (its
+    first column names the file, its last one the licence), or else those of the public corpora.
+
+    Args:
+        data_dir: the data directory.
+        names: which, as `tatoeba-manythings` (all its languages) or `tatoeba-manythings.en-de`; all if empty.
+        languages: target languages; all if empty.
+        source_lang: the language of the sources.
+
+    Raises:
+        InputError: a name that is not there (it says how to get it, or what is near it) or has been withdrawn; a
+            language that no corpus has; one of two aligned files is missing; two files of one name.
+    """
+    root = Path(data_dir).expanduser()
+    licences = _listed_licences(root / "SOURCES.md")
+    found: dict[str, Corpus] = {}
+    for files in _files_of_corpora(root / FOLDER):
+        corpus = _describe(files, source_lang, licences.get(files[0].relative_to(root).as_posix(), ""))
+        if source_lang not in (corpus.source_lang, corpus.target_lang):
+            continue
+        if corpus.name in found:
+            raise InputError(f"{found[corpus.name].files[0]} and {files[0]} are both {corpus.name}; remove one of them")
+        found[corpus.name] = corpus
+    found |= {corpus.name: corpus for corpus in _stsb_corpora(root, source_lang)}
+    chosen = {name for wanted in names for name in _matching(wanted, found, languages)} if names else set(found)
+    there = {found[name].target_lang for name in chosen}
+    for language in languages:
+        if language not in there:
+            raise InputError(
+                f"no such corpus with {source_lang} and {language} in {root / FOLDER} (languages there: "
+                f"{', '.join(sorted(there)) or 'none'}); `leaderboard data fetch TED2020 --languages {language}` gets "
+                "one"
+            )
+    return [found[name] for name in sorted(chosen) if not languages or found[name].target_lang in languages]
+
+
+def open_corpus(location: str | Path, *, source_lang: str = "en") -> Corpus:
+    """The corpus in a file, or in two aligned files as in `A.en,A.de`.
+
+    The source is the side in `source_lang`; if neither is, it is the first.
+
+    Raises:
+        InputError: no such file, or a name that does not tell languages and format.
+    """
+    files = tuple(Path(part).expanduser() for part in str(location).split(","))
+    for path in files:
+        if not path.is_file():
+            raise InputError(f"no file {path}; give a file such as NAME.en-de.tsv.gz, or two as in NAME.en,NAME.de")
+    if len(files) > 2:
+        raise InputError(f"{location}: {len(files)} files; a corpus is one file or two aligned ones")
+    return _describe(files, source_lang, "")
+
+
+def read_pairs(corpus: Corpus) -> Iterator[tuple[str, str]]:
+    """The pairs (source, target) of a corpus in order, white space at the ends of a sentence included.
+
+    Raises:
+        InputError: no pairs at all, a column missing or too many, sides of different lengths, not UTF-8, a damaged
+            file; names file and, where there is one, line.
+    """
+    pairs = _READERS[corpus.format](corpus)
+    is_empty = True
+    for one, two in pairs:
+        is_empty = False
+        yield (two, one) if corpus.is_swapped else (one, two)
+    if is_empty:
+        least = f" with a score of at least {corpus.min_score:g}" if corpus.min_score else ""
+        raise InputError(f"{corpus.files[0]}: no pairs{least} in it; fetch it again, or leave {corpus.name} out")
+
+
+def _files_of_corpora(folder: Path) -> Iterator[tuple[Path, ...]]:
+    """The files in a folder and its subfolders that are named like a corpus; aligned ones together."""
+    for path in sorted(path for pattern in ("*", "*/*") for path in folder.glob(pattern) if path.is_file()):
+        match = _NAME.fullmatch(path.name)
+        if match is None:
+            continue
+        name, one, two, ending = match.groups()
+        ending = ending.removesuffix(".gz")
+        if ending in (one, two):
+            other = path.with_name(
+                f"{path.name.removesuffix('.gz').removesuffix(ending)}{two if ending == one else one}"
+            )
+            sides = [side for side in (other, other.with_name(f"{other.name}.gz")) if side.is_file()]
+            if not sides:
+                raise InputError(f"{other} is missing, but {path.name} is there; add it or remove both")
+            if ending == one:
+                yield path, sides[0]
+        elif ending in _ENDINGS and (_ENDINGS[ending] != "words" or _known_format(name) == "words"):
+            yield (path,)
+
+
+def _known_format(name: str | None) -> str:
+    known = parallel_corpora().get(name or "")
+    return known.format if known else ""
+
+
+def _describe(files: tuple[Path, ...], source_lang: str, licence: str) -> Corpus:
+    """What the names of its files say of a corpus."""
+    if len(files) == 2:
+        names = [path.name.removesuffix(".gz") for path in files]
+        one, two = (name.rpartition(".")[2] for name in names)
+        if not (re.fullmatch(_CODE, one) and re.fullmatch(_CODE, two)) or one == two:
+            raise InputError(f"{files[0]},{files[1]}: the names do not tell the languages; expected NAME.en,NAME.de")
+        name = re.sub(rf"\.{_CODE}-{_CODE}$", "", names[0].rpartition(".")[0])
+        kind: _Format = "moses"
+    else:
+        match = _NAME.fullmatch(files[0].name)
+        ending = match[4].removesuffix(".gz") if match else ""
+        if match is None or ending not in _ENDINGS:
+            raise InputError(
+                f"{files[0]}: the name does not tell languages and format; expected NAME.en-de with .tsv, .tsv.gz, "
+                ".tmx, .tmx.gz, .tmx.zip or .txt.zip after it"
+            )
+        name, one, two = match[1] or files[0].parent.name, match[2], match[3]
+        kind = _ENDINGS[ending]
+    known = parallel_corpora().get(name)
+    if known and known.format and kind in ("tsv", "words"):
+        kind = known.format
+    elif kind == "words":
+        raise InputError(f"{files[0]}: a .txt file holds no pairs; expected .tsv, or two files as in NAME.en,NAME.de")
+    source, target = (two, one) if two == source_lang else (one, two)
+    if len(files) == 2 and source != one:
+        files = files[::-1]
+    return Corpus(
+        name=f"{name}.{source}-{target}",
+        files=files,
+        source_lang=source,
+        target_lang=target,
+        licence=licence or (known.licence if known else ""),
+        format=kind,
+        is_swapped=kind in ("tsv", "scored", "words") and source != one,
+        min_score=(known.min_score or 0.0) if known and kind == "scored" else 0.0,
+    )
+
+
+def _stsb_corpora(root: Path, source_lang: str) -> Iterator[Corpus]:
+    paths = {
+        match[1]: path for path in sorted((root / "stsb").glob("stsb-*")) if (match := _STSB_FILE.fullmatch(path.name))
+    }
+    for language in paths if source_lang in paths else ():
+        if language != source_lang:
+            yield Corpus(
+                name=f"{STSB_TRAIN}.{source_lang}-{language}",
+                files=(paths[source_lang], paths[language]),
+                source_lang=source_lang,
+                target_lang=language,
+                licence=find_set("stsb").licence,
+                format="stsb",
+            )
+
+
+def _matching(wanted: str, found: Iterable[str], languages: Sequence[str]) -> list[str]:
+    """The full names that a name stands for."""
+    names = [name for name in found if wanted in (name, name.rpartition(".")[0])]
+    if names:
+        return names
+    known = parallel_corpora().get(wanted)
+    if known is None:
+        raise unknown_name("corpus", wanted, [name.rpartition(".")[0] for name in found])
+    known.refuse_withdrawn()
+    codes = ",".join(languages) or "de"
+    raise InputError(
+        f"{wanted} is not in the data directory: `leaderboard data fetch {wanted} --languages {codes}` gets it"
+    )
+
+
+def _listed_licences(path: Path) -> dict[str, str]:
+    """Licences by file from the rows `| file | ... | licence |` of a Markdown table; empty if there is no such file."""
+    if not path.is_file():
+        return {}
+    rows = ([cell.strip() for cell in line.strip().strip("|").split("|")] for line in iter_lines(path) if "|" in line)
+    return {cells[0]: cells[-1] for cells in rows if len(cells) > 1}
+
+
+_Pairs = Iterator[tuple[str, str]]
+
+
+def _read_tsv(corpus: Corpus) -> _Pairs:
+    path = corpus.files[0]
+    for number, line in enumerate(iter_lines(path), start=1):
+        fields = line.split("\t")
+        if len(fields) != 2:
+            raise InputError(f"{path}:{number}: {len(fields)} columns, expected 2 (sentence TAB translation)")
+        yield fields[0], fields[1]
+
+
+def _read_scored(corpus: Corpus) -> _Pairs:
+    path = corpus.files[0]
+    for number, line in enumerate(iter_lines(path), start=1):
+        fields = line.split("\t")
+        if len(fields) < 3:
+            raise InputError(f"{path}:{number}: {len(fields)} columns, expected 3 (score TAB sentence TAB translation)")
+        if parse_number(fields[0], path, number, low=0, high=100) >= corpus.min_score:
+            yield fields[1], fields[2]
+
+
+def _read_words(corpus: Corpus) -> _Pairs:
+    path = corpus.files[0]
+    for number, line in enumerate(iter_lines(path), start=1):
+        words = line.split()
+        if len(words) != 2:
+            raise InputError(f"{path}:{number}: {len(words)} words, expected 2 (word and translation)")
+        yield words[0], words[1]
+
+
+def _read_moses(corpus: Corpus) -> _Pairs:
+    names = [str(path) for path in corpus.files]
+    yield from _aligned(iter_lines(corpus.files[0]), iter_lines(corpus.files[1]), names)
+
+
+def _read_moses_zip(corpus: Corpus) -> _Pairs:
+    path = corpus.files[0]
+    with _zip_errors(path), zipfile.ZipFile(path) as archive:
+        members = {
+            match[3]: info
+            for info in archive.infolist()
+            if (match := _MEMBER.fullmatch(PurePosixPath(info.filename).name)) and match[3] in match.group(1, 2)
+        }
+        if len(members) != 2:
+            raise InputError(f"{path}: expected two files NAME.xx-yy.xx and NAME.xx-yy.yy in it, found {len(members)}")
+        # The archive may have a code of its own (zh_cn) for one language, hardly for both.
+        source, target = corpus.source_lang, corpus.target_lang
+        sides = sorted(members, key=lambda code: (code != source, code == target))
+        if source not in members and target not in members:
+            raise InputError(f"{path}: it holds {' and '.join(members)}, its name says otherwise; rename it")
+        names = [f"{path}/{members[code].filename}" for code in sides]
+        with archive.open(members[sides[0]]) as one, archive.open(members[sides[1]]) as two:
+            lines = [decoded_lines(_buffered(side), name) for side, name in zip((one, two), names, strict=True)]
+            yield from _aligned(lines[0], lines[1], names)
+
+
+def _aligned(ones: Iterable[str], twos: Iterable[str], names: Sequence[str]) -> _Pairs:
+    for number, (one, two) in enumerate(zip_longest(ones, twos), start=1):
+        if one is None or two is None:
+            short, long = names if one is None else (names[1], names[0])
+            raise InputError(f"{short} has {number - 1} lines, {long} has more: they are not aligned; fetch both again")
+        yield one, two
+
+
+def _read_tmx(corpus: Corpus) -> _Pairs:
+    path = corpus.files[0]
+    try:
+        with gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb") as stream:
+            yield from _tmx_pairs(stream, corpus)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read ({error}); fetch it again") from None
+
+
+def _read_tmx_zip(corpus: Corpus) -> _Pairs:
+    path = corpus.files[0]
+    with _zip_errors(path), zipfile.ZipFile(path) as archive:
+        members = [info for info in archive.infolist() if info.filename.endswith(".tmx")]
+        if len(members) != 1:
+            raise InputError(f"{path}: expected one .tmx file in it, found {len(members)}")
+        with archive.open(members[0]) as stream:
+            yield from _tmx_pairs(stream, corpus)
+
+
+def _tmx_pairs(stream: Any, corpus: Corpus) -> _Pairs:
+    """The translation units that have both languages."""
+    from xml.etree.ElementTree import ParseError, iterparse
+
+    body = None
+    try:
+        for event, element in iterparse(stream, ("start", "end")):
+            if element.tag == "body" and event == "start":
+                body = element
+            if element.tag != "tu" or event != "end":
+                continue
+            segments = {_language(variant): variant.find("seg") for variant in element.iter("tuv")}
+            source, target = segments.get(corpus.source_lang), segments.get(corpus.target_lang)
+            if source is not None and target is not None:
+                yield " ".join(_text(source).split()), " ".join(_text(target).split())
+            if body is not None:
+                body.clear()  # or the whole file would be kept
+    except ParseError as error:
+        raise InputError(
+            f"{corpus.files[0]}:{error.position[0]}: not TMX ({str(error).partition(':')[0]}); fetch it again"
+        ) from None
+
+
+def _language(variant: Element) -> str:
+    code = variant.get(_XML_LANG) or variant.get("lang") or ""
+    return re.split("[-_]", code.lower())[0]
+
+
+def _text(element: Element) -> str:
+    parts = [element.text or ""]
+    for child in element:
+        parts += ["" if child.tag in _CODE_ELEMENTS else _text(child), child.tail or ""]
+    return "".join(parts)
+
+
+def _read_stsb(corpus: Corpus) -> _Pairs:
+    one, two = map(read_sts, corpus.files)
+    for ours, theirs in ((one.sentences1, two.sentences1), (one.sentences2, two.sentences2)):
+        yield from _aligned(ours, theirs, [str(path) for path in corpus.files])
+
+
+def _buffered(stream: IO[bytes]) -> Iterable[bytes]:
+    return io.BufferedReader(stream, 1 << 18)  # type: ignore[type-var]
+
+
+@contextmanager
+def _zip_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        raise InputError(f"{path}: not a zip file that can be read ({error}); fetch it again") from None
+
+
+_READERS = {
+    "tsv": _read_tsv,
+    "scored": _read_scored,
+    "words": _read_words,
+    "moses": _read_moses,
+    "moses-zip": _read_moses_zip,
+    "tmx": _read_tmx,
+    "tmx-zip": _read_tmx_zip,
+    "stsb": _read_stsb,
+}

@@ -1,0 +1,358 @@
+"""The training pairs in a folder: filtered, without duplicates and without evaluation data, memory-mapped.
+
+`pairs.json` says what is in it. `sources` holds the distinct source sentences, `targets` one sentence a pair, both as
+UTF-8 one after the other, with the byte at which each begins, and at last the end, in `.offsets` (int64);
+`source_rows` has one int32 a pair. All numbers are little-endian.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b, sha256
+from itertools import islice
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+from filelock import FileLock
+from numpy.typing import NDArray
+
+from distill.corpora import Corpus, read_pairs
+from distill.filters import Filters
+from harness.data.leakage import EvaluationSentences
+from harness.data.sources import content_sha256
+from harness.errors import InputError
+from harness.results import cannot_write
+
+_VERSION = 1
+_INFO, _SOURCES, _TARGETS, _ROWS = "pairs.json", "sources", "targets", "source_rows"
+_BLOCK = 1 << 15  # pairs
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplying by it loses nothing
+
+Progress = Callable[[str, int, "int | None"], None]
+"""Told of a build as it goes: a corpus's name, pairs read so far, and how many in all, which is not known (None)."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The pairs of one corpus: those numbered `start` to `stop` - 1.
+
+    Attributes:
+        name: of the corpus, with its languages.
+        target_lang: ISO 639 code.
+        start, stop: where its pairs are.
+        dropped: pairs left out, by reason (see `distill.filters.REASONS`).
+        licence: empty if it is not known.
+        sha256: of the corpus's files.
+    """
+
+    name: str
+    target_lang: str
+    start: int
+    stop: int
+    dropped: dict[str, int]
+    licence: str
+    sha256: str = ""
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+class Texts(Sequence[str]):
+    """Sentences in a file, read when they are asked for."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._offsets = memoryview(_map(path.with_suffix(".offsets"))).cast("q")
+        self._bytes = _map(path)
+        if len(self._bytes) != self._offsets[-1]:
+            raise ValueError(f"{path.name} has {len(self._bytes)} bytes, expected {self._offsets[-1]}")
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        if index < 0:
+            index += len(self)
+        if not 0 <= index < len(self):
+            raise IndexError(f"{index} of {len(self)} sentences")
+        return str(self._bytes[self._offsets[index] : self._offsets[index + 1]], "utf-8")
+
+    def __reduce__(self) -> tuple[type[Texts], tuple[Path]]:
+        return Texts, (self._path,)
+
+
+class PairStore:
+    """An open store; it can be pickled, and is opened again where it is unpickled.
+
+    Attributes:
+        sources: the distinct source sentences.
+        source_rows: int32, for each pair the row of its source.
+        targets: for each pair its target.
+        parts: what each corpus gave, in the order of the pairs.
+        digest: sha256 of the corpora, the filters and the guard: equal for equal pairs.
+        guarded: how many sentences of each evaluation set the pairs were held against.
+    """
+
+    def __init__(self, folder: Path, info: dict[str, Any]):
+        self._folder = folder
+        self.sources = Texts(folder / _SOURCES)
+        self.targets = Texts(folder / _TARGETS)
+        self.source_rows: NDArray[np.int32] = np.memmap(folder / _ROWS, dtype="<i4", mode="r")
+        self.parts = [Part(**part) for part in info["parts"]]
+        self.digest: str = info["digest"]
+        self.guarded: dict[str, int] = info["guarded"]
+        if not len(self.source_rows) == len(self.targets) == self.parts[-1].stop:
+            raise ValueError("the files have different lengths")
+
+    def __len__(self) -> int:
+        return len(self.source_rows)
+
+    def __reduce__(self) -> tuple[Callable[[Path], PairStore], tuple[Path]]:
+        return PairStore.open, (self._folder,)
+
+    @classmethod
+    def open(cls, folder: Path) -> PairStore:
+        """The store in a folder. Raises InputError if there is none, or if it is damaged."""
+        try:
+            return cls(folder, json.loads((folder / _INFO).read_text(encoding="utf-8")))
+        except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+            raise InputError(f"{folder}: no store of pairs, or a damaged one ({error}); remove it") from None
+
+    @classmethod
+    def build(
+        cls,
+        corpora: Sequence[Corpus],
+        filters: Filters,
+        guard: EvaluationSentences,
+        folder: Path,
+        progress: Progress | None = None,
+    ) -> PairStore:
+        """Write the pairs of some corpora into a store, or open it if it holds just these already.
+
+        The corpora are read block by block and never held in memory: some 70 bytes a pair are, at most (hashes, and
+        what sorting them takes). Sentences are told apart by hashes of 64 bits: with a hundred million of them the
+        chance that two are confused is below one in a thousand. The store is written beside `folder` and takes its
+        place when it is complete; one of other corpora, filters or evaluation sets is replaced.
+
+        Args:
+            corpora: in this order; of equal pairs in one language pair, the first stays.
+            filters: which pairs are dropped.
+            guard: the sentences of evaluation data (`harness.data.leakage.leakage_guard`).
+            folder: of the store.
+            progress: is told.
+
+        Raises:
+            InputError: no corpora, one of them twice, empty or damaged; an empty guard; no pair is left; the folder
+                cannot be written, or holds something else.
+        """
+        if not corpora:
+            raise InputError("no corpora to train on; name some, or put some into parallel/ of the data directory")
+        for name, number in Counter(corpus.name for corpus in corpora).items():
+            if number > 1:
+                raise InputError(f"{name} is given {number} times; give each corpus once")
+        if not guard:
+            raise InputError("the leakage guard is empty: no evaluation set was given to keep the pairs free of")
+        checksums = [_checksum(corpus) for corpus in corpora]
+        digest = _digest(corpora, checksums, filters, guard)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            # Of several processes that train together, one builds.
+            with FileLock(folder.with_name(f"{folder.name}.lock")):
+                if not _is_current(folder, digest):
+                    _build(corpora, checksums, digest, filters, guard, folder, progress)
+        except OSError as error:
+            raise cannot_write(folder, error) from None
+        return cls.open(folder)
+
+
+def _is_current(folder: Path, digest: str) -> bool:
+    """Whether a folder holds the store with this digest. Raises InputError if it holds something else than a store."""
+    if not (folder / _INFO).is_file():
+        if folder.exists() and any(folder.iterdir()):
+            raise InputError(f"{folder} holds something else than a store of pairs; name another folder")
+        return False
+    try:
+        return PairStore.open(folder).digest == digest
+    except InputError:
+        return False  # damaged: it is built again
+
+
+def _build(
+    corpora: Sequence[Corpus],
+    checksums: Sequence[str],
+    digest: str,
+    filters: Filters,
+    guard: EvaluationSentences,
+    folder: Path,
+    progress: Progress | None,
+) -> None:
+    fresh = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir()
+    try:
+        parts = _write(corpora, checksums, filters, guard, fresh, progress)
+        info = {"digest": digest, "guarded": guard.counts, "parts": [asdict(part) for part in parts]}
+        (fresh / _INFO).write_text(json.dumps(info, indent=1, sort_keys=True, ensure_ascii=False), encoding="utf-8")
+        if folder.exists():
+            shutil.rmtree(folder)
+        fresh.replace(folder)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _checksum(corpus: Corpus) -> str:
+    return sha256("".join(f"{content_sha256(path)}\n" for path in corpus.files).encode()).hexdigest()
+
+
+def _digest(corpora: Sequence[Corpus], checksums: Sequence[str], filters: Filters, guard: EvaluationSentences) -> str:
+    """One checksum of everything that the pairs depend on, and of nothing else, such as where the files are."""
+    said = [
+        [corpus.name, corpus.format, corpus.is_swapped, corpus.min_score, corpus.licence, checksum]
+        for corpus, checksum in zip(corpora, checksums, strict=True)
+    ]
+    content = json.dumps([_VERSION, said, asdict(filters), guard.digest])
+    return sha256(content.encode()).hexdigest()
+
+
+@dataclass
+class _Column:
+    """The sentences of one side as they are read: their text in a file, their hashes and lengths here."""
+
+    path: Path
+    hashes: list[NDArray[np.uint64]]
+    lengths: list[NDArray[np.int32]]
+
+    def add(self, sentences: Iterable[str]) -> None:
+        encoded = [sentence.encode() for sentence in sentences]
+        hashes = b"".join(blake2b(text, digest_size=8).digest() for text in encoded)
+        self.hashes.append(np.frombuffer(hashes, dtype="<u8"))
+        self.lengths.append(np.fromiter(map(len, encoded), dtype=np.int32, count=len(encoded)))
+        with self.path.open("ab") as file:
+            file.write(b"".join(encoded))
+
+
+def _write(
+    corpora: Sequence[Corpus],
+    checksums: Sequence[str],
+    filters: Filters,
+    guard: EvaluationSentences,
+    folder: Path,
+    progress: Progress | None,
+) -> list[Part]:
+    """Write the files of a store but for `pairs.json`; returns what each corpus gave."""
+    sources = _Column(folder / "read-sources", [], [])
+    targets = _Column(folder / "read-targets", [], [])
+    languages: list[NDArray[np.uint64]] = []
+    sizes: list[int] = []
+    drops: list[Counter[str]] = []
+    for corpus in corpora:
+        dropped: Counter[str] = Counter()
+        n_read = n_kept = 0
+        for block in _blocks(read_pairs(corpus)):
+            kept = _filtered(block, filters, guard, dropped)
+            sources.add(source for source, _ in kept)
+            targets.add(target for _, target in kept)
+            n_read += len(block)
+            n_kept += len(kept)
+            if progress:
+                progress(corpus.name, n_read, None)
+        language = blake2b(f"{corpus.source_lang}-{corpus.target_lang}".encode(), digest_size=8).digest()
+        languages.append(np.frombuffer(language, dtype="<u8"))
+        sizes.append(n_kept)
+        drops.append(dropped)
+    source_hashes, target_hashes = np.concatenate(sources.hashes), np.concatenate(targets.hashes)
+    if filters.drop_duplicates:
+        # The hashes are uniform already; an odd factor keeps (a, b) and (b, a) apart.
+        kept_rows = _firsts(source_hashes * _MIX + target_hashes + np.repeat(np.concatenate(languages), sizes))
+    else:
+        kept_rows = np.arange(len(source_hashes))
+    del target_hashes
+    if not len(kept_rows):
+        raise InputError(f"no pair is left of {len(corpora)} corpora: {_in_words(sum(drops, Counter()))}")
+    _copy(targets, kept_rows, folder / _TARGETS)
+    firsts, source_rows = _numbered(source_hashes[kept_rows])
+    _copy(sources, kept_rows[firsts], folder / _SOURCES)
+    source_rows.astype("<i4").tofile(folder / _ROWS)
+    ends = np.cumsum(sizes)
+    stops = np.searchsorted(kept_rows, ends).tolist()
+    parts = []
+    for corpus, checksum, dropped, size, start, stop in zip(
+        corpora, checksums, drops, sizes, [0, *stops], stops, strict=False
+    ):
+        dropped["duplicate"] = size - (stop - start)
+        counts = {reason: number for reason, number in sorted(dropped.items()) if number}
+        parts.append(Part(corpus.name, corpus.target_lang, start, stop, counts, corpus.licence, checksum))
+    return parts
+
+
+def _blocks(pairs: Iterator[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    while block := list(islice(pairs, _BLOCK)):
+        yield block
+
+
+def _filtered(
+    block: Iterable[tuple[str, str]], filters: Filters, guard: EvaluationSentences, dropped: Counter[str]
+) -> list[tuple[str, str]]:
+    kept = []
+    for one, two in block:
+        source, target = one.strip(), two.strip()
+        reason = filters.reason_to_drop(source, target, guard)
+        if reason is None:
+            kept.append((source, target))
+        else:
+            dropped[reason] += 1
+    return kept
+
+
+def _firsts(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The places at which a hash occurs for the first time, in order."""
+    return np.sort(np.unique(hashes, return_index=True)[1])
+
+
+def _numbered(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The places of the first occurrences, in order, and for each hash the number of its first occurrence."""
+    _, firsts, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+    order = np.argsort(firsts)
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(len(order))
+    return firsts[order], ranks[inverse]
+
+
+def _copy(column: _Column, rows: NDArray[np.int64], path: Path) -> None:
+    """Write some sentences of a column, in ascending order, and their offsets; the column's file is removed."""
+    lengths = np.concatenate(column.lengths)
+    starts = np.cumsum(lengths, dtype=np.int64) - lengths
+    with column.path.open("rb") as read, path.open("wb") as written:
+        for at in range(0, len(rows), _BLOCK):
+            block = rows[at : at + _BLOCK]
+            first, end = int(starts[block[0]]), int(starts[block[-1]] + lengths[block[-1]])
+            read.seek(first)
+            text = read.read(end - first)
+            places = (starts[block] - first).tolist()
+            sizes = lengths[block].tolist()
+            written.write(b"".join(text[place : place + size] for place, size in zip(places, sizes, strict=True)))
+    offsets = np.concatenate([[0], np.cumsum(lengths[rows], dtype=np.int64)])
+    offsets.astype("<i8").tofile(path.with_suffix(".offsets"))
+    column.path.unlink()
+
+
+def _in_words(dropped: Counter[str]) -> str:
+    return ", ".join(f"{number:,} dropped as {reason}" for reason, number in dropped.most_common())
+
+
+def _map(path: Path) -> mmap.mmap | bytes:
+    with path.open("rb") as file:
+        # An empty file cannot be mapped.
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b""

@@ -1,0 +1,162 @@
+"""Batches that mix corpora: how many pairs of each corpus a batch has, and which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import InputError
+
+_CHUNK = 4096  # steps counted at a time
+
+
+class MixedBatches:
+    """Batches of pair numbers; the pairs of all corpora are numbered one corpus after the other.
+
+    Over the whole run a corpus is drawn from in proportion to size ** temperature x weight (temperature 0: as often as
+    any other, as in Reimers and Gurevych 2020; 1: in proportion to its size), but no pair of it more than
+    `max_repeats` times; what a small corpus cannot give is shared out among the others. Every batch has each
+    corpus's share of it, rounded up or down (systematic sampling). The pairs of a corpus are drawn in an order that is
+    shuffled anew each time all of them have been seen.
+
+    Batch s is a function of the arguments and s: a run that is resumed at s goes on exactly.
+
+    Args:
+        sizes: pairs of each corpus; a corpus may have none.
+        batch_size: pairs in a batch.
+        steps: number of batches.
+        seed: of all that is random.
+        temperature: exponent of the size.
+        max_repeats: how often a pair is seen in the run, at most.
+        weights: factor of each corpus, 0 to leave it out; all 1 if not given.
+
+    Attributes:
+        draws: int64, how many pairs of each corpus the run has, repeats included. They add up to steps x batch_size.
+
+    Raises:
+        InputError: fewer pairs than a batch has, or than the run has with `max_repeats`; an argument out of its range.
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        batch_size: int,
+        steps: int,
+        seed: int,
+        temperature: float = 0.0,
+        max_repeats: int = 20,
+        weights: Sequence[float] | None = None,
+    ):
+        self._sizes = np.asarray(sizes, dtype=np.int64)
+        factors = np.ones(len(sizes)) if weights is None else np.asarray(weights, dtype=np.float64)
+        if len(factors) != len(sizes) or not np.isfinite(factors).all() or (factors < 0).any():
+            raise InputError(f"weights {list(factors)}: expected {len(sizes)} numbers, none of them negative")
+        if batch_size < 1 or steps < 1 or max_repeats < 1 or not 0 <= temperature < np.inf:
+            raise InputError(
+                f"batch size {batch_size}, {steps} steps, at most {max_repeats} repeats, temperature {temperature:g}: "
+                "the first three must be at least 1, the temperature at least 0"
+            )
+        self._batch_size, self._steps, self._seed = batch_size, steps, seed
+        self._starts = np.cumsum(self._sizes) - self._sizes
+        usable = int(self._sizes[factors > 0].sum())
+        if usable < batch_size:
+            raise InputError(
+                f"{usable:,} pairs are less than one batch of {batch_size:,}; give more data or a smaller batch size"
+            )
+        # No batch holds a whole corpus twice.
+        caps = np.where(factors > 0, self._sizes, 0) * min(max_repeats, steps)
+        if caps.sum() < batch_size * steps:
+            raise InputError(
+                f"{steps:,} steps take {batch_size * steps:,} pairs, but {usable:,} pairs seen at most {max_repeats} "
+                f"times are {caps.sum():,}; give more data, fewer steps or a larger max_repeats"
+            )
+        self.draws = _quotas(np.maximum(self._sizes, 1) ** temperature * factors, caps, batch_size * steps)
+        self._bounds = np.cumsum(self.draws)
+        # A permutation of the steps, far apart for steps that follow each other: the place at which step s cuts.
+        self._phases = np.random.default_rng([seed, 0]).permutation(steps)
+        self._drawn: tuple[int, NDArray[np.int64]] = (0, np.zeros(len(sizes), dtype=np.int64))
+        self._orders: dict[int, tuple[int, NDArray[np.int32]]] = {}
+
+    def __len__(self) -> int:
+        return self._steps
+
+    def __getitem__(self, step: int) -> NDArray[np.int64]:
+        """Batch number `step`: int64 (batch_size,)."""
+        if not 0 <= step < self._steps:
+            raise IndexError(f"step {step} of {self._steps}")
+        before = self._drawn_before(step)
+        counts = self._counts(slice(step, step + 1))[0]
+        batch = np.concatenate(
+            [self._pairs(int(corpus), int(before[corpus]), int(counts[corpus])) for corpus in np.flatnonzero(counts)]
+        )
+        return np.random.default_rng([self._seed, 1, step]).permutation(batch)
+
+    def __iter__(self) -> Iterator[NDArray[np.int64]]:
+        return (self[step] for step in range(self._steps))
+
+    def shares(self) -> NDArray[np.float64]:
+        """Each corpus's share of the pairs in the batches; they add up to 1."""
+        shares: NDArray[np.float64] = self.draws / self.draws.sum()
+        return shares
+
+    def repeats(self) -> NDArray[np.float64]:
+        """How often a pair of each corpus is seen in the run, on average."""
+        return self.draws / np.maximum(self._sizes, 1)
+
+    def _counts(self, steps: slice) -> NDArray[np.int64]:
+        """How many pairs of each corpus some batches have: int64 (steps, corpora).
+
+        The corpora's quotas lie end to end on a line. A batch takes every `steps`-th point of it, beginning at its
+        phase: as each phase occurs once, all batches together take each point once, and so just the quotas.
+        """
+        phases = self._phases[steps, None]
+        passed = (self._bounds + self._steps - 1 - phases) // self._steps
+        return np.diff(passed, axis=1, prepend=0)
+
+    def _drawn_before(self, step: int) -> NDArray[np.int64]:
+        """How many pairs of each corpus the batches before `step` have."""
+        at, drawn = self._drawn if self._drawn[0] <= step else (0, np.zeros_like(self.draws))
+        for start in range(at, step, _CHUNK):
+            drawn = drawn + self._counts(slice(start, min(start + _CHUNK, step))).sum(axis=0)
+        self._drawn = (step, drawn)
+        return drawn
+
+    def _pairs(self, corpus: int, first: int, count: int) -> NDArray[np.int64]:
+        """The numbers of the pairs that are drawn from a corpus as its draws `first` to `first + count - 1`."""
+        size = int(self._sizes[corpus])
+        taken = []
+        while count:
+            epoch, place = divmod(first, size)
+            block = self._order(corpus, epoch)[place : place + count]
+            taken.append(block)
+            first, count = first + len(block), count - len(block)
+        numbers: NDArray[np.int64] = np.concatenate(taken) + self._starts[corpus]
+        return numbers
+
+    def _order(self, corpus: int, epoch: int) -> NDArray[np.int32]:
+        """The order in which a corpus's pairs are drawn the `epoch`-th time."""
+        if self._orders.get(corpus, (-1,))[0] != epoch:
+            random = np.random.default_rng([self._seed, 2, corpus, epoch])
+            self._orders[corpus] = (epoch, random.permutation(int(self._sizes[corpus])).astype(np.int32))
+        return self._orders[corpus][1]
+
+
+def _quotas(rates: NDArray[np.float64], caps: NDArray[np.int64], total: int) -> NDArray[np.int64]:
+    """Whole numbers that add up to `total`, in proportion to `rates` but none above its cap (the caps suffice)."""
+    capped = caps == 0
+    quotas = np.zeros(len(caps))
+    while True:
+        left = total - int(caps[capped].sum())
+        open_rates = np.where(capped, 0.0, rates)
+        quotas = np.where(capped, caps, left * open_rates / max(open_rates.sum(), np.finfo(float).tiny))
+        over = (quotas >= caps) & ~capped
+        if not over.any():
+            break
+        capped |= over
+    whole = np.floor(quotas).astype(np.int64)
+    # What rounding down has left, to the largest remainders that have room.
+    order = np.argsort(-np.where(whole < caps, quotas - whole, -1.0), kind="stable")
+    whole[order[: total - int(whole.sum())]] += 1
+    return whole

@@ -1,0 +1,301 @@
+"""What a student begins as: a transformer, a new static student, or a folder with a static one that is trained on."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from baselines.huggingface import Source, folder_digest, open_model
+from baselines.nli import _open, resolve_start
+from harness.errors import InputError
+from harness.registry import load_encoder
+from harness.spec import parse_spec
+
+if TYPE_CHECKING:
+    from distill.pairs import PairStore
+    from distill.teacher import TeacherVectors
+
+PROJECTION_FILE = "teacher_projection.safetensors"
+"""In a student's folder: the map from the teacher's space into the student's, if the latter has another."""
+
+_STATIC = re.compile(r"static:(unigram|bpe|pruned)-([0-9]+)")
+_SEED = 0  # of samples; a student's own seed is for training
+_SAMPLE = 20_000  # pairs, for what is fitted in closed form
+_PROJECTION_SAMPLE = 4_000  # pairs that a transformer encodes
+_VOCABULARY_SAMPLE = 400_000  # texts, about evenly over the languages
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a student begins as.
+
+    Attributes:
+        student: a folder, a hub id or an alias of a transformer; a folder with a static model; or a new static student,
+            `static:unigram-30000`, `static:bpe-30000` or `static:pruned-57000`: the kind and size of its vocabulary.
+        dim: length of its vectors; None: the teacher's. With fewer, the teacher's vectors are reduced to their
+            principal axes.
+        init: of a new static student: spec of a multilingual encoder whose vectors of the pieces it begins with.
+        tokenizer: of `static:pruned-...`: a folder, hub id or alias of a model with XLM-R's kind of tokenizer.
+        keep_layers: of a transformer: only so many of the lowest layers.
+        vocabulary: of a transformer: only so many tokens, those that the pairs use most.
+        fit_projection: of a transformer: it gets a linear layer, fitted to the teacher before training.
+        prompt: of a transformer: what every sentence begins with; None: as it has it.
+    """
+
+    student: str
+    dim: int | None = None
+    init: str | None = None
+    tokenizer: str = "FacebookAI/xlm-roberta-base"
+    keep_layers: int | None = None
+    vocabulary: int | None = None
+    fit_projection: bool = False
+    prompt: str | None = None
+
+    @property
+    def is_new_static(self) -> bool:
+        """Whether it has no weights yet."""
+        return self.student.startswith("static:")
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it is a static student, new or not."""
+        return self.is_new_static or _is_static_folder(Path(self.student).expanduser())
+
+    def settings(self) -> dict[str, Any]:
+        """As a record has them: folders by their names and contents, no machine paths."""
+        return {
+            "student": _label(self.student),
+            "dim": self.dim,
+            "init": str(parse_spec(self.init)) if self.init else None,
+            "tokenizer": _label(self.tokenizer) if self.student.startswith("static:pruned") else None,
+            "keep_layers": self.keep_layers,
+            "vocabulary": self.vocabulary,
+            "fit_projection": self.fit_projection,
+            "prompt": self.prompt,
+        }
+
+    def student_dim(self, teacher_dim: int) -> int:
+        """The length of the student's vectors.
+
+        Raises:
+            InputError: the dimensions differ, and nothing says how to bring them together.
+        """
+        if self.dim is not None and self.dim > teacher_dim:
+            raise InputError(
+                f"--dim {self.dim}: the teacher's vectors have {teacher_dim} dimensions; give at most that"
+            )
+        if self.is_new_static or not self.is_static:
+            return self.dim or teacher_dim
+        folder = Path(self.student).expanduser()
+        own = _static_dim(folder)
+        if self.dim not in (None, own):
+            raise InputError(f"--dim {self.dim}: the static student {self.student!r} has {own} dimensions")
+        stored = load_projection(folder)
+        fits = own == teacher_dim or self.dim == own or (stored is not None and stored.shape == (teacher_dim, own))
+        if not fits:
+            remedy = f"--dim {own} reduces them to it" if own < teacher_dim else "take another student"
+            raise InputError(f"the student has {own} dimensions, the teacher's vectors have {teacher_dim}; {remedy}")
+        return own
+
+    def check(self) -> None:
+        """Raise InputError if options contradict each other, before anything is loaded."""
+        if self.is_new_static:
+            if not _STATIC.fullmatch(self.student):
+                raise InputError(
+                    f"student {self.student!r}: a new static student is static:unigram-30000, static:bpe-30000 or "
+                    "static:pruned-57000, with the size of its vocabulary"
+                )
+        elif self.init:
+            raise InputError("--init is for a new static student (static:...)")
+        if self.is_static:
+            given = {
+                "--keep-layers": self.keep_layers,
+                "--vocabulary": self.vocabulary,
+                "--fit-projection": self.fit_projection,
+                "--prompt": self.prompt,
+            }
+            for option, value in given.items():
+                if value:
+                    raise InputError(f"{option} is for transformers, not for a static student")
+
+
+def teacher_projection(
+    start: Start, teacher: TeacherVectors, dim: int, *, on_principal_axes: bool
+) -> NDArray[np.float32] | None:
+    """The map (teacher's dim, dim) from the teacher's space into the student's; None if they are one.
+
+    A static student's folder may bring the map that it was trained with; else it is the projection on the principal
+    axes of a sample of the teacher's vectors. A student that is to be truncated (`on_principal_axes`) always has one.
+    """
+    if start.is_static and not start.is_new_static:
+        stored = load_projection(Path(start.student).expanduser())
+        if stored is not None and stored.shape == (teacher.dim, dim):
+            return stored
+    if dim == teacher.dim and not on_principal_axes:
+        return None
+    from distill.students import principal_axes
+
+    return principal_axes(teacher[_sample(len(teacher), _SAMPLE)], dim).astype(np.float32)
+
+
+def make_student(
+    start: Start,
+    pairs: PairStore,
+    kept: NDArray[np.int64],
+    teacher: TeacherVectors,
+    dim: int,
+    projection: NDArray[np.float32] | None,
+    *,
+    max_length: int,
+    seed: int,
+    on_cpu: bool,
+) -> Any:
+    """The `SentenceTransformer` that a student begins as.
+
+    What is fitted or counted is so on samples of the pairs to train on, whose numbers are `kept`.
+
+    Raises:
+        InputError: no such model or tokenizer, or options that do not fit it.
+    """
+    if start.is_static and not start.is_new_static:
+        model, _ = open_model(start.student, None, lambda source: _open(source, on_cpu=True))
+        return model
+    from distill.students import initial_table, static_student, transformer_student, with_fitted_projection
+    from distill.vocabulary import balanced, count_tokens, frequencies, prune_tokenizer, train_tokenizer
+
+    def sampled(number: int) -> tuple[list[str], NDArray[np.float32]]:
+        """Half as many sources as texts, their translations, and the vectors that both should have."""
+        chosen = kept[_sample(len(kept), number // 2)]
+        rows = np.asarray(pairs.source_rows[chosen], dtype=np.int64)
+        texts = [pairs.sources[row] for row in rows.tolist()] + [pairs.targets[n] for n in chosen.tolist()]
+        vectors = teacher[rows] if projection is None else teacher[rows] @ projection
+        return texts, np.concatenate([vectors, vectors])
+
+    if not start.is_new_static:
+        location, own_prompt = resolve_start(start.student)
+        prompt = own_prompt if start.prompt is None else start.prompt
+        counts = None
+        if start.vocabulary is not None:
+            tokenizer = _tokenizer(location)
+            texts_by_language = _texts(pairs, kept)
+            counts = balanced({key: count_tokens(tokenizer, texts) for key, texts in texts_by_language.items()})
+        student = transformer_student(
+            location,
+            dim,
+            keep_layers=start.keep_layers,
+            counts=counts,
+            vocabulary=start.vocabulary,
+            max_length=max_length,
+            prompt=prompt or "",
+            seed=seed,
+            on_cpu=on_cpu,
+        )
+        return with_fitted_projection(student, *sampled(_PROJECTION_SAMPLE)) if start.fit_projection else student
+
+    kind, size = _STATIC.fullmatch(start.student).groups()  # type: ignore[union-attr]
+    texts_by_language = _texts(pairs, kept)
+    if kind == "pruned":
+        whole = _tokenizer(resolve_start(start.tokenizer)[0])
+        counts = balanced({key: count_tokens(whole, texts) for key, texts in texts_by_language.items()})
+        tokenizer = _from_json(prune_tokenizer(whole.to_str(), counts, int(size))[0])
+    else:
+        all_texts = [text for texts in texts_by_language.values() for text in texts]
+        tokenizer = train_tokenizer(all_texts, kind, int(size))  # type: ignore[arg-type]
+    table = None
+    if start.init:
+        shares = frequencies({key: count_tokens(tokenizer, texts) for key, texts in texts_by_language.items()})
+        table = initial_table(tokenizer, load_encoder(start.init), *sampled(_SAMPLE), token_frequencies=shares)
+    return static_student(tokenizer, dim, table, seed=seed)
+
+
+def open_student(folder: Path, on_cpu: bool) -> Any:
+    """A student that was saved here."""
+    return _open(Source(str(folder), ""), on_cpu)
+
+
+def load_projection(folder: Path) -> NDArray[np.float32] | None:
+    """The map that a folder has, if any."""
+    path = folder / PROJECTION_FILE
+    if not path.is_file():
+        return None
+    from safetensors.numpy import load_file
+
+    stored: NDArray[np.float32] = load_file(path)["projection"]
+    return stored
+
+
+def save_projection(folder: Path, projection: NDArray[np.float32] | None) -> None:
+    """Keep the map with the student."""
+    if projection is not None:
+        from safetensors.numpy import save_file
+
+        save_file({"projection": np.ascontiguousarray(projection)}, folder / PROJECTION_FILE)
+
+
+def _sample(size: int, number: int) -> NDArray[np.int64]:
+    """At most `number` of `size` row numbers, ascending."""
+    if size <= number:
+        return np.arange(size, dtype=np.int64)
+    return np.sort(np.random.default_rng(_SEED).choice(size, number, replace=False)).astype(np.int64)
+
+
+def _texts(pairs: PairStore, kept: NDArray[np.int64]) -> dict[str, list[str]]:
+    """Texts by language, about as many of each; sources under the empty name."""
+    by_language: dict[str, list[NDArray[np.int64]]] = {}
+    for part in pairs.parts:
+        first, last = np.searchsorted(kept, [part.start, part.stop])
+        by_language.setdefault(part.target_lang, []).append(kept[first:last])
+    each = _VOCABULARY_SAMPLE // (len(by_language) + 1)
+    rows = np.unique(pairs.source_rows[kept])
+    found = {"": [pairs.sources[int(row)] for row in rows[_sample(len(rows), each)]]}
+    for language, numbers in sorted(by_language.items()):
+        of_language = np.concatenate(numbers)
+        found[language] = [pairs.targets[int(n)] for n in of_language[_sample(len(of_language), each)]]
+    return found
+
+
+def _tokenizer(location: str) -> Any:
+    """The `tokenizers.Tokenizer` of a model."""
+    from transformers import AutoTokenizer
+
+    def load(source: Source) -> Any:
+        found = AutoTokenizer.from_pretrained(source.path, revision=source.revision, local_files_only=source.is_local)
+        return found.backend_tokenizer
+
+    return _from_json(open_model(location, None, load)[0].to_str())
+
+
+def _from_json(content: str) -> Any:
+    """A tokenizer without truncation and padding."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_str(content)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def _is_static_folder(folder: Path) -> bool:
+    try:
+        modules: Sequence[dict[str, Any]] = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+        return bool(modules) and str(modules[0].get("type", "")).endswith("StaticEmbedding")
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _static_dim(folder: Path) -> int:
+    model, _ = open_model(str(folder), None, lambda source: _open(source, on_cpu=True))
+    return int(model.get_embedding_dimension())
+
+
+def _label(location: str) -> str:
+    """A folder by its name and content, anything else as it is."""
+    folder = Path(location).expanduser()
+    return f"{folder.resolve().name}@sha256:{folder_digest(folder)[:16]}" if folder.is_dir() else location

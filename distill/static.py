@@ -1,0 +1,187 @@
+"""Static encoders: `static:DIR`, the mean of one vector a token, in NumPy; and `student`, the one that ships.
+
+A folder is what sentence-transformers saves for its `StaticEmbedding` module: `tokenizer.json`, and a safetensors file
+with the table `embedding.weight`, or with model2vec's compact form of it: `embeddings` (int8 or float16, say), for
+each token a scale (`weights`) and, where tokens share rows, a row number (`mapping`). Neither torch nor
+sentence-transformers is needed, and the vectors are theirs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from baselines.batches import legal_text
+from baselines.huggingface import folder_digest
+from harness.errors import InputError
+from harness.registry import EncoderInfo
+
+STUDENT = Path(__file__).parent / "models" / "student"
+_BLOCK = 8192  # sentences at a time: their token numbers take some 10 MB
+
+
+class StaticEncoder:
+    """Sentences to the mean of their tokens' vectors; `lang` is ignored. A text without tokens has the zero vector.
+
+    Args:
+        tokenizer: a `tokenizers.Tokenizer`.
+        table: float32 (tokens, dim).
+        identity: what the fingerprint begins with.
+        name: under which results are stored.
+        is_normalised: whether vectors are scaled to length 1 (before `dim` cuts them).
+        dim: how many of the first components to keep; None: all.
+        prompt: what every sentence begins with.
+    """
+
+    uses_lang = False
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        table: NDArray[np.float32],
+        identity: str,
+        *,
+        name: str,
+        is_normalised: bool = False,
+        dim: int | None = None,
+        prompt: str = "",
+    ):
+        self.name = name
+        self.dim = table.shape[1] if dim is None else dim
+        self.fingerprint = f"{identity}|dim:{self.dim}|normalised:{is_normalised}"
+        self._tokenizer, self._table = tokenizer, table
+        self._is_normalised, self._prompt = is_normalised, prompt
+
+    def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+        """A float32 array of shape (len(sentences), dim); a row depends on its sentence alone."""
+        vectors = np.empty((len(sentences), self.dim), dtype=np.float32)
+        for start in range(0, len(sentences), _BLOCK):
+            texts = [self._prompt + legal_text(text) for text in sentences[start : start + _BLOCK]]
+            vectors[start : start + len(texts)] = self._means(texts)[:, : self.dim]
+        return vectors
+
+    def _means(self, texts: list[str]) -> NDArray[np.float32]:
+        from scipy.sparse import csr_array
+
+        encode = getattr(self._tokenizer, "encode_batch_fast", self._tokenizer.encode_batch)
+        tokens = [encoding.ids for encoding in encode(texts, add_special_tokens=False)]
+        counts = np.fromiter(map(len, tokens), dtype=np.int64, count=len(tokens))
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        columns = np.fromiter((token for ids in tokens for token in ids), dtype=np.int32, count=ends[-1])
+        weights = np.repeat(1 / np.maximum(counts, 1), counts).astype(np.float32)
+        means: NDArray[np.float32] = csr_array((weights, columns, ends), (len(texts), len(self._table))) @ self._table
+        if self._is_normalised:
+            norms = np.linalg.norm(means, axis=1, keepdims=True)
+            means = np.divide(means, norms, out=np.zeros_like(means), where=norms > 0)
+        return means
+
+
+def load(location: str, *, name: str | None = None, truncate_dim: int | None = None) -> StaticEncoder:
+    """Open a folder with a static model.
+
+    Args:
+        location: the folder.
+        name: under which results are stored.
+        truncate_dim: how many of the first components to keep (Matryoshka); None: as the folder says, else all.
+
+    Raises:
+        InputError: no such folder, a file in it that is missing or damaged, a model that has more than token vectors.
+    """
+    folder = Path(location).expanduser()
+    if not folder.is_dir():
+        raise InputError(f"no model folder {location!r}")
+    files, is_normalised = module_folder(folder)
+    prompt, stored_dim = _settings(folder / "config_sentence_transformers.json")
+    try:
+        from safetensors.numpy import load_file
+        from tokenizers import Tokenizer
+
+        table = token_vectors(load_file(files / "model.safetensors"))
+        tokenizer = Tokenizer.from_file(str(files / "tokenizer.json"))
+    except InputError as error:
+        raise InputError(f"cannot load the static model {location!r}: {error}") from None
+    except Exception as error:  # the two libraries have error types of their own for files that they cannot read
+        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"cannot load the static model {location!r}: {line}") from error
+    n_tokens = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
+    if len(table) < n_tokens:
+        raise InputError(
+            f"static model {location!r}: {len(table)} vectors for {n_tokens} tokens; "
+            "tokenizer.json and model.safetensors do not belong together"
+        )
+    if truncate_dim is not None and not 1 <= truncate_dim <= table.shape[1]:
+        raise InputError(f"{name or location}: truncate_dim must be 1 to {table.shape[1]}, not {truncate_dim}")
+    dim = min(truncate_dim or stored_dim or table.shape[1], table.shape[1])
+    if not is_normalised:  # else the length is that of the whole vector
+        table = np.ascontiguousarray(table[:, :dim])
+    tokenizer.no_padding()
+    identity = f"static/sha256:{folder_digest(folder)[:16]}"
+    return StaticEncoder(
+        tokenizer, table, identity, name=name or location, is_normalised=is_normalised, dim=dim, prompt=prompt
+    )
+
+
+def module_folder(folder: Path) -> tuple[Path, bool]:
+    """Where the static module's files are, and whether a module that normalises follows it. Raises InputError."""
+    path = folder / "modules.json"
+    if not path.is_file():  # as model2vec saves it
+        return folder, (folder / "config.json").is_file() and bool(_json(folder / "config.json").get("normalize"))
+    modules = _json(path)
+    try:
+        kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
+    except (TypeError, KeyError):
+        raise InputError(f"{path}: no list of modules; copy the model's folder again") from None
+    if kinds not in (["StaticEmbedding"], ["StaticEmbedding", "Normalize"]):
+        raise InputError(f"{path}: {' + '.join(kinds)} is no static model; use sentence-transformers:DIR")
+    return folder / modules[0].get("path", ""), len(kinds) == 2
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: no JSON ({error}); copy the model's folder again") from None
+
+
+def _settings(path: Path) -> tuple[str, int | None]:
+    """The prompt that sentence-transformers puts before every sentence, and how many components it keeps."""
+    if not path.is_file():
+        return "", None
+    config = _json(path)
+    try:
+        prompts, dim = config.get("prompts") or {}, config.get("truncate_dim")
+        return str(prompts.get(config.get("default_prompt_name")) or ""), None if dim is None else int(dim)
+    except (AttributeError, TypeError, ValueError):
+        raise InputError(f"{path}: no settings of sentence-transformers; copy the model's folder again") from None
+
+
+def token_vectors(tensors: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
+    """The table of a safetensors file's tensors: one row a token, float32 (tokens, dim). Raises InputError."""
+    name = next((name for name in ("embedding.weight", "embeddings") if name in tensors), None)
+    if name is None or tensors[name].ndim != 2:
+        raise InputError("model.safetensors has no table embedding.weight or embeddings: it is no static model")
+    rows = tensors[name]
+    if name == "embedding.weight":
+        return rows.astype(np.float32)
+    if "mapping" in tensors:
+        rows = rows[tensors["mapping"]]
+    table = rows.astype(np.float32)
+    if "weights" in tensors:
+        table *= tensors["weights"].astype(np.float32)[:, None]
+    return table
+
+
+static = EncoderInfo(
+    factory=load,
+    description="mean of one vector a token, in NumPy: a folder of a static sentence-transformers or model2vec model",
+    backend="numpy",
+    is_kind=True,
+    location_form="DIR",
+    extra="student",
+    modules=("tokenizers", "safetensors"),
+)

@@ -1,0 +1,283 @@
+"""Students before they are trained: a transformer with mean pooling, or a static one (the mean of token vectors).
+
+Both are ordinary `SentenceTransformer`s, which save to folders that the library opens without remote code. What is
+fitted here is fitted in closed form in float64, and gives the same numbers again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from baselines.batches import legal_text
+from baselines.huggingface import open_model
+from baselines.nli import _layers, _open
+from baselines.sentence_transformer import set_max_length
+from distill.vocabulary import piece_texts, prune_tokenizer
+from harness.encoder import Encoder, check_vectors
+from harness.errors import InputError
+
+_RIDGE = 1e-3
+_RARE = 1e-3  # a token as frequent as this has half the weight of a rare one
+
+Floats = NDArray[np.floating[Any]]
+
+
+def transformer_student(
+    location: str,
+    dim: int,
+    *,
+    keep_layers: int | None = None,
+    counts: NDArray[np.number[Any]] | None = None,
+    vocabulary: int | None = None,
+    max_length: int = 128,
+    prompt: str = "",
+    seed: int = 0,
+    on_cpu: bool = False,
+) -> Any:
+    """A `SentenceTransformer`: the transformer at `location`, mean pooling, and a projection if dimensions differ.
+
+    Of a sentence-transformers model, the transformer and its dense layers are taken, not its pooling and normalisation.
+
+    Args:
+        location: a folder or a hub id.
+        dim: length of the student's vectors, which is the teacher's.
+        keep_layers: only so many of the lowest layers.
+        counts: how often each token occurs in the training data (see `distill.vocabulary.count_tokens`).
+        vocabulary: how many tokens to keep, by `counts` (see `distill.vocabulary.prune_tokenizer`); None: all.
+        max_length: tokens after which a sentence is cut.
+        prompt: what every sentence begins with, in training and afterwards.
+        seed: of a projection, the weights of which are random at first (see `with_fitted_projection`).
+        on_cpu: do not use a GPU that is there.
+
+    Raises:
+        InputError: no such model, no transformer, or an option that does not fit it.
+    """
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Dense
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    if dim < 1:
+        raise InputError(f"a student has at least 1 dimension, not {dim}")
+    loaded, _ = open_model(location, None, lambda source: _open(source, on_cpu))
+    if loaded.transformers_model is None:
+        raise InputError(f"{location!r} has no transformer; name another, or a static student (static:...)")
+    set_max_length("student", loaded, max_length)
+    if keep_layers is not None:
+        layers = _layers(loaded)
+        if not 1 <= keep_layers <= len(layers):
+            raise InputError(f"{location!r} has {len(layers)} layers; keep 1 to {len(layers)}, not {keep_layers}")
+        del layers[keep_layers:]
+        loaded.transformers_model.config.num_hidden_layers = keep_layers
+    if vocabulary is not None:
+        if counts is None:
+            raise InputError("a vocabulary is pruned by the counts of its tokens; none were given")
+        _prune_vocabulary(loaded[0], counts, vocabulary)
+
+    pooling = Pooling(loaded[0].get_embedding_dimension(), "mean")
+    modules = [loaded[0], pooling, *(module for module in loaded if isinstance(module, Dense))]
+    width = modules[-1].get_embedding_dimension()
+    if width != dim:
+        weights = np.random.default_rng(seed).standard_normal((width, dim)) / np.sqrt(width)
+        modules.append(_dense(weights, np.zeros(dim)))
+    return SentenceTransformer(
+        modules=modules,
+        device=str(loaded.device),
+        prompts={"query": prompt, "document": prompt},
+        default_prompt_name="query" if prompt else None,
+    )
+
+
+def with_fitted_projection(student: Any, texts: Sequence[str], vectors: Floats, *, batch_size: int = 32) -> Any:
+    """A transformer student whose projection is the best linear map to the teacher's space, by ridge regression.
+
+    Without any training this is a student already; with it, a good start.
+
+    Args:
+        student: from `transformer_student`; its transformer is shared with the new student, its projection is dropped.
+        texts: a sample of source and target sentences.
+        vectors: the teacher's vectors of their sources, (len(texts), dim).
+        batch_size: sentences that are encoded at a time.
+    """
+    from sentence_transformers import SentenceTransformer
+
+    bare = SentenceTransformer(modules=[student[0], student[1]], device=str(student.device))
+    found = bare.encode(
+        [legal_text(text) for text in texts],
+        prompt=student.prompts.get(student.default_prompt_name or ""),
+        batch_size=batch_size,
+        show_progress_bar=False,
+    )
+    fitted = ridge_map(found, vectors)
+    return SentenceTransformer(
+        modules=[student[0], student[1], _dense(fitted.weights, fitted.offset - fitted.centre @ fitted.weights)],
+        device=str(student.device),
+        prompts=student.prompts,
+        default_prompt_name=student.default_prompt_name,
+    )
+
+
+def static_student(tokenizer: Any, dim: int, table: Floats | None = None, *, seed: int = 0) -> Any:
+    """A `SentenceTransformer` that takes the mean of its tokens' vectors; a token's weight is its vector's length.
+
+    Args:
+        tokenizer: a `tokenizers.Tokenizer`.
+        dim: length of a vector.
+        table: the vectors to begin with, (tokens, dim), see `initial_table`; None: random ones.
+        seed: of random vectors.
+
+    Raises:
+        InputError: a table of another shape.
+    """
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+    if dim < 1:
+        raise InputError(f"a student has at least 1 dimension, not {dim}")
+    shape = len(piece_texts(tokenizer)), dim
+    if table is None:
+        table = np.random.default_rng(seed).standard_normal(shape) / np.sqrt(dim)
+    if table.shape != shape:
+        raise InputError(f"the table of token vectors has the shape {table.shape}, the tokenizer needs {shape}")
+    tokenizer.no_truncation()
+    # A copy: the weights must not be changed through the caller's array while they are trained.
+    embedding = StaticEmbedding(tokenizer, embedding_weights=torch.tensor(table, dtype=torch.float32))
+    return SentenceTransformer(modules=[embedding], device="cpu")
+
+
+def initial_table(
+    tokenizer: Any,
+    encoder: Encoder,
+    texts: Sequence[str],
+    vectors: Floats,
+    *,
+    token_frequencies: NDArray[np.float64] | None = None,
+) -> NDArray[np.float32]:
+    """Vectors for a static student to begin with, (tokens, dim).
+
+    A row is the vector of the piece, as `encoder` has it, mapped to the student's space, scaled to length 1 and then to
+    the weight a / (a + p) of its relative frequency p (a = 0.001; the smooth inverse frequency of Arora et al. 2017,
+    section 3). Special tokens have zeros.
+
+    Args:
+        tokenizer: a `tokenizers.Tokenizer`.
+        encoder: a multilingual one, however far its space is from the teacher's.
+        texts: a sample of sentences in all languages.
+        vectors: what the student should have for them, (len(texts), dim): the teacher's vectors of their sources, on
+            their principal axes where the student has fewer dimensions.
+        token_frequencies: p, (tokens,), see `distill.vocabulary.frequencies`; None: all tokens have weight 1.
+    """
+    encoded = check_vectors(encoder.encode(list(texts)), texts, encoder)
+    fitted = ridge_map(encoded, vectors)
+
+    pieces = piece_texts(tokenizer)
+    distinct = sorted({piece for piece in pieces if piece})
+    row = {piece: number for number, piece in enumerate(distinct)}
+    of_distinct = (check_vectors(encoder.encode(distinct), distinct, encoder) - fitted.centre) @ fitted.weights
+    of_distinct /= np.maximum(np.linalg.norm(of_distinct, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+
+    table = np.zeros((len(pieces), of_distinct.shape[1]), dtype=np.float32)
+    known = [number for number, piece in enumerate(pieces) if piece]
+    table[known] = of_distinct[[row[pieces[number]] for number in known]]
+    if token_frequencies is not None:
+        if token_frequencies.shape != (len(pieces),):
+            raise InputError(f"{len(token_frequencies)} frequencies for a tokenizer of {len(pieces)} tokens")
+        table *= (_RARE / (_RARE + token_frequencies))[:, None].astype(np.float32)
+    return table
+
+
+@dataclass(frozen=True)
+class RidgeMap:
+    """x -> (x - centre) @ weights + offset, float64."""
+
+    centre: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    offset: NDArray[np.float64]
+
+
+def ridge_map(x: Floats, y: Floats, strength: float = _RIDGE) -> RidgeMap:
+    """The linear map from the rows of `x` to those of `y` with the least squared error, weights penalised.
+
+    The penalty is `strength` times the mean variance of a dimension of `x`, times the number of rows.
+
+    Raises:
+        InputError: `x` and `y` have different numbers of rows, or fewer than two.
+    """
+    if len(x) != len(y) or len(x) < 2:
+        raise InputError(f"a linear map is fitted on two or more pairs of vectors, not on {len(x)} and {len(y)}")
+    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    centre, offset = x.mean(axis=0), y.mean(axis=0)
+    x = x - centre
+    covariance = x.T @ x
+    penalty = strength * np.trace(covariance) / len(covariance) or 1.0  # rows that are all alike: no map at all
+    weights = np.linalg.solve(covariance + penalty * np.eye(len(covariance)), x.T @ (y - offset))
+    return RidgeMap(centre, weights, offset)
+
+
+def principal_axes(vectors: Floats, dim: int) -> NDArray[np.float64]:
+    """The `dim` directions of the greatest second moment of the rows, (row length, dim), orthonormal, greatest first.
+
+    The rows are not centred: their cosines are to stay. An axis points where its largest component is positive.
+
+    Raises:
+        InputError: more directions than dimensions.
+    """
+    if not 1 <= dim <= vectors.shape[1]:
+        raise InputError(f"vectors of {vectors.shape[1]} dimensions have that many principal axes, not {dim}")
+    x = np.asarray(vectors, dtype=np.float64)
+    axes = np.linalg.eigh(x.T @ x)[1][:, ::-1][:, :dim]
+    largest = axes[np.abs(axes).argmax(axis=0), np.arange(dim)]
+    return np.ascontiguousarray(axes * np.sign(largest))
+
+
+def _dense(weights: NDArray[np.float64], bias: NDArray[np.float64]) -> Any:
+    """x -> x @ weights + bias as sentence-transformers' layer."""
+    import torch
+    from sentence_transformers.base.modules import Dense
+
+    return Dense(
+        *weights.shape,
+        activation_function=None,
+        init_weight=torch.tensor(weights.T, dtype=torch.float32),
+        init_bias=torch.tensor(bias, dtype=torch.float32),
+    )
+
+
+def _prune_vocabulary(transformer: Any, counts: NDArray[np.number[Any]], size: int) -> None:
+    """Reduce a transformer's tokenizer to `size` tokens, and its embeddings to their rows."""
+    import torch
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+    before = transformer.tokenizer
+    if getattr(before, "backend_tokenizer", None) is None:
+        raise InputError("the student's tokenizer has no tokenizer.json; its vocabulary cannot be pruned")
+    pruned, kept = prune_tokenizer(before.backend_tokenizer.to_str(), counts, size)
+    after = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(pruned),
+        model_max_length=before.model_max_length,
+        padding_side=before.padding_side,
+        truncation_side=before.truncation_side,
+        model_input_names=before.model_input_names,
+        **before.special_tokens_map,
+    )
+    if after.pad_token_id != before.pad_token_id:
+        # RoBERTa and its kin number positions from that of the padding token.
+        raise InputError("pruning would renumber the padding token, which this vocabulary has behind other pieces")
+    model, config = transformer.model, transformer.model.config
+    rows = model.get_input_embeddings()
+    weights = rows.weight.detach()[torch.from_numpy(kept).to(rows.weight.device)].clone()
+    model.set_input_embeddings(
+        torch.nn.Embedding(len(kept), weights.shape[1], padding_idx=rows.padding_idx, _weight=weights)
+    )
+    config.vocab_size = len(kept)
+    new = {int(old): number for number, old in enumerate(kept)}
+    for role in ("bos", "eos", "cls", "sep", "mask", "unk"):
+        if (old := getattr(config, f"{role}_token_id", None)) is not None:
+            setattr(config, f"{role}_token_id", new.get(old))
+    transformer.processor = after

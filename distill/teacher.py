@@ -1,0 +1,187 @@
+"""The teacher's vectors of all source sentences: computed once, kept in a file, memory-mapped while they are read.
+
+A store is a folder with `store.json` (what the vectors are of), `vectors.npy` (NumPy's NPY format, one row a sentence)
+and, while it is being filled, `done` (how many sentences have their row).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.cache import CHUNK
+from harness.encoder import Encoder, check_vectors
+from harness.errors import InputError
+from harness.results import cannot_write, write_atomically
+
+_INFO, _VECTORS, _DONE = "store.json", "vectors.npy", "done"
+
+
+class TeacherVectors:
+    """The vectors of a complete store, by row number; `build` fills a store first, `open` wants a complete one.
+
+    Attributes:
+        dim: length of a vector.
+        fingerprint: the teacher's.
+        digest: SHA-256 of the sentences, in order.
+    """
+
+    def __init__(self, vectors: NDArray[np.floating[Any]], fingerprint: str, digest: str):
+        self.dim = int(vectors.shape[1])
+        self.fingerprint = fingerprint
+        self.digest = digest
+        self._vectors = vectors
+
+    def __len__(self) -> int:
+        return len(self._vectors)
+
+    def __getitem__(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+        """The vectors of an array of row numbers, float32 (len(rows), dim)."""
+        return np.asarray(self._vectors[rows], dtype=np.float32)
+
+    @classmethod
+    def open(cls, folder: Path) -> TeacherVectors:
+        """A complete store. Raises InputError if there is none, or if it is damaged."""
+        try:
+            info = json.loads((folder / _INFO).read_text(encoding="utf-8"))
+            shape = info["sentences"], info["dim"]
+            if (folder / _DONE).exists():
+                raise InputError(f"{folder}: not all of the teacher's vectors are there yet; let the encoding finish")
+            vectors = np.load(folder / _VECTORS, mmap_mode="r")
+            if vectors.shape != shape or vectors.dtype != info["dtype"]:
+                raise ValueError(f"vectors of shape {vectors.shape}, expected {shape}")
+            return cls(vectors, info["fingerprint"], info["digest"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{folder}: no store of teacher vectors ({error}); delete it, or name another") from None
+
+    @classmethod
+    def build(
+        cls,
+        encoder: Encoder,
+        sentences: Sequence[str],
+        folder: Path,
+        dtype: Literal["float16", "float32"] = "float16",
+        progress: Callable[[int, int], None] | None = None,
+        *,
+        lang: str | None = None,
+    ) -> TeacherVectors:
+        """The vectors of `sentences` by `encoder`, in `folder`.
+
+        What is there already is not computed again: a build that was killed goes on after its last chunk. The longest
+        sentences go first, so that too large a batch fails at once. Other processes that build the same store wait.
+
+        Args:
+            encoder: the teacher.
+            sentences: distinct ones, in an order that stays; they may lie on disk and are read one by one.
+            folder: where to keep the vectors.
+            dtype: float16 rounds a number at its eleventh significant bit, at half the space of float32.
+            progress: called with how many sentences are done, and how many there are.
+            lang: of the sentences, for a teacher that wants to know.
+
+        Raises:
+            InputError: there are no sentences, the encoder returned NaN or a number that `dtype` cannot hold, `folder`
+                holds other vectors, or cannot be written.
+        """
+        from filelock import FileLock
+
+        if not len(sentences):
+            raise InputError("no sentences for the teacher to encode; give parallel data that is not empty")
+        info = {
+            "fingerprint": encoder.fingerprint + (f"|lang:{lang}" if encoder.uses_lang else ""),
+            "digest": _digest(sentences),
+            "sentences": len(sentences),
+            "dim": encoder.dim,
+            "dtype": dtype,
+        }
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with FileLock(folder / ".lock"):
+                if not (folder / _INFO).exists():
+                    _begin(folder, info)
+                _check_same(folder, info)
+                if (folder / _DONE).exists():
+                    _fill(folder, encoder, sentences, np.dtype(dtype), progress, lang)
+        except OSError as error:
+            raise cannot_write(folder, error) from None
+        return cls.open(folder)
+
+
+def _digest(sentences: Sequence[str]) -> str:
+    digest = sha256()
+    for sentence in sentences:
+        content = sentence.encode("utf-8", "surrogatepass")
+        digest.update(len(content).to_bytes(8, "little") + content)
+    return digest.hexdigest()
+
+
+def _begin(folder: Path, info: dict[str, Any]) -> None:
+    """An empty store. `store.json` comes last: without it, the other files count for nothing."""
+    with (folder / _VECTORS).open("wb") as file:
+        shape = info["sentences"], info["dim"]
+        header = {"descr": np.dtype(info["dtype"]).str, "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        file.truncate(file.tell() + shape[0] * shape[1] * np.dtype(info["dtype"]).itemsize)
+    write_atomically(folder / _DONE, b"0\n")
+    write_atomically(folder / _INFO, (json.dumps(info, indent=1, sort_keys=True) + "\n").encode())
+
+
+def _check_same(folder: Path, info: dict[str, Any]) -> None:
+    """Raises InputError if the store is of another teacher or of other sentences."""
+    try:
+        found = json.loads((folder / _INFO).read_text(encoding="utf-8"))
+        different = [key for key, value in info.items() if found[key] != value]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{folder / _INFO}: damaged ({error}); delete the folder, or name another") from None
+    if different:
+        key = different[0]
+        raise InputError(
+            f"{folder} holds teacher vectors of another {key} ({found[key]}, now {info[key]}); name another folder, "
+            "or delete this one"
+        )
+
+
+def _fill(
+    folder: Path,
+    encoder: Encoder,
+    sentences: Sequence[str],
+    dtype: np.dtype[Any],
+    progress: Callable[[int, int], None] | None,
+    lang: str | None,
+) -> None:
+    lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
+    order = np.argsort(-lengths, kind="stable")
+    try:
+        first = int((folder / _DONE).read_text(encoding="ascii"))
+    except ValueError:
+        first = 0
+    # Written as a file, not through a map: on a full disk, a map ends the process where a file raises an error.
+    with (folder / _VECTORS).open("r+b") as file:
+        np.lib.format.read_magic(file)
+        np.lib.format.read_array_header_1_0(file)
+        start_of_data = file.tell()
+        if progress:
+            progress(first, len(order))
+        for start in range(first, len(order), CHUNK):
+            rows = np.sort(order[start : start + CHUNK])
+            texts = [sentences[row] for row in rows]
+            vectors = check_vectors(encoder.encode(texts, lang=lang), texts, encoder, rows)
+            with np.errstate(over="ignore"):
+                stored = vectors.astype(dtype)
+            if not np.isfinite(stored).all():
+                raise InputError(f"encoder {encoder.name!r} returned numbers too large for {dtype}; take float32")
+            for row, vector in zip(rows.tolist(), stored, strict=True):
+                file.seek(start_of_data + row * vector.nbytes)
+                file.write(vector.tobytes())
+            file.flush()
+            os.fsync(file.fileno())  # before `done` says so
+            write_atomically(folder / _DONE, f"{start + len(rows)}\n".encode())
+            if progress:
+                progress(start + len(rows), len(order))
+    (folder / _DONE).unlink()

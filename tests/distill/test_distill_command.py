@@ -1,0 +1,177 @@
+"""`leaderboard distill` as a user runs it: end to end, killed and run again, and with bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_corpora import write_corpus
+
+from harness.cli import main
+from harness.registry import encoder_info, load_encoder
+
+for module in ("torch", "sentence_transformers", "accelerate", "datasets", "matplotlib"):
+    pytest.importorskip(module)
+
+_TEACHER = "chargrams?dim=64"
+_OPTIONS = shlex.split(
+    "--batch-size 32 --learning-rate 0.05 --epochs 100 --max-steps 300 --eval-steps 20 --patience 99 --cpu"
+)
+
+
+def command(folder, *arguments, teacher=_TEACHER):
+    pairs = [word for path in sorted(folder.glob("*.tsv")) for word in ("--pairs", str(path))]
+    program = Path(sys.executable).parent / "leaderboard"
+    student = ("--student", "static:unigram-200")
+    return [str(program), "distill", "--teacher", teacher, *student, *pairs, *_OPTIONS, *arguments]
+
+
+def environment(folder):
+    # One thread: with more of them than cores are free, the libraries wait for each other.
+    return {**os.environ, "HARNESS_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    write_corpus(folder, "tiny", "de", 300)
+    write_corpus(folder, "tiny", "tr", 120)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def done(data):
+    return subprocess.run(command(data), env=environment(data), capture_output=True, text=True, timeout=120)
+
+
+def weights(folder):
+    from safetensors.numpy import load_file
+
+    return load_file(folder / "model.safetensors")["embedding.weight"]
+
+
+def test_it_beats_its_own_start(data, done):
+    """Of 30 and 12 sentences, the nearest one of the other language is the translation."""
+    assert done.returncode == 0, done.stderr
+    folder = data / "cache/models/static-unigram-200-distilled"
+    assert done.stdout == f"{folder}\n"
+    record = json.loads((folder / "training.json").read_text())
+    first, best = record["curve"][0], next(p for p in record["curve"] if p["step"] == record["best_step"])
+    assert first["accuracy_xx_en"] < 25 and best["accuracy_xx_en"] > 90
+    assert best["mse"] < first["mse"] / 3
+    assert "step 300 of 300 (100 %): loss 0." in done.stderr and "sentences/s" in done.stderr
+    assert "% for evaluations" in done.stderr
+    shown = shlex.join(["leaderboard", "distill", "--teacher", _TEACHER, "--student", "static:unigram-200"])
+    card = (folder / "README.md").read_text()
+    assert f"{shown} --pairs tiny.en-de.tsv" in card and str(data) not in card and "--cpu" not in card
+    # The student has its teacher's vectors, here by the NumPy encoder.
+    student, teacher = load_encoder(f"static:{folder}"), load_encoder(_TEACHER)
+    lines = (data / "tiny.en-de.tsv").read_text().splitlines()[:50]
+    english, german = zip(*(line.split("\t") for line in lines), strict=True)
+    wanted, found = teacher.encode(english), student.encode(german)
+    cosines = (wanted * found).sum(1) / np.linalg.norm(wanted, axis=1) / np.linalg.norm(found, axis=1)
+    assert cosines.mean() > 0.8
+
+
+def test_killed_and_run_again_it_gives_the_same_student(data, done, tmp_path):
+    out = tmp_path / "student"
+    killed = subprocess.Popen(
+        command(data, "--out", str(out)), env=environment(data), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("student.training/checkpoints/checkpoint-1[0-9]0")):
+        assert killed.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    killed.send_signal(signal.SIGKILL)
+    assert killed.wait() == -signal.SIGKILL  # it was not done by then
+    assert not out.exists()
+    again = subprocess.run(
+        command(data, "--out", str(out)), env=environment(data), capture_output=True, text=True, timeout=120
+    )
+    assert again.returncode == 0, again.stderr
+    # The last checkpoint that was whole.
+    assert re.search("goes on after step (80|1[0-9]0) of 300", again.stderr), again.stderr
+    whole = data / "cache/models/static-unigram-200-distilled"
+    np.testing.assert_array_equal(weights(out), weights(whole))
+    records = [json.loads((folder / "training.json").read_text()) for folder in (out, whole)]
+    assert records[0] == records[1]
+    assert [path.name for path in tmp_path.iterdir()] == ["student"]
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main(["distill", *arguments])
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert stopped.value.code == 2 and len(lines) == 1
+    return lines[0].removeprefix("error: ")
+
+
+TRAIN = ("--teacher", "chargrams?dim=16", "--student", "static:unigram-100", "--cpu")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "give --teacher and --student"),
+        (TRAIN, "no parallel data: give files with --pairs, or --data-dir"),
+        ((*TRAIN, "--pairs", "none.en-de.tsv"), "no file none.en-de.tsv"),
+        ((*TRAIN, "--pairs", "x.en-de.tsv", "--language", "de"), "--pairs names files; --corpus and --language"),
+        ((*TRAIN, "--weight", "multi30k"), "--weight 'multi30k': expected NAME=X"),
+        ((*TRAIN, "--weight", "multi30k=-1"), "--weight 'multi30k=-1': expected NAME=X"),
+        ((*TRAIN, "--matryoshka", "64;32"), "--matryoshka '64;32': expected whole numbers"),
+        ((*TRAIN, "--name", "a/b"), "a/b"),
+        (("--teacher", "chargram", "--student", "static:bpe-100"), "unknown encoder 'chargram'; did you mean"),
+    ],
+)
+def test_bad_usage(capsys, arguments, message):
+    assert message in run(capsys, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "no pairs in it"),
+        ("one\tein\nonly one\n", ":2: 1 columns, expected 2"),
+        ("one\tein\ntwo\tzwei\n", "2 pairs are too few"),
+        (
+            "".join(f"number {n}\tdie Zahl {n}\n" for n in range(40)),
+            "36 pairs to train on are fewer than a batch of 2,048",
+        ),
+    ],
+)
+def test_bad_data(capsys, tmp_path, content, message):
+    path = tmp_path / "own.en-de.tsv"
+    path.write_text(content)
+    assert message in run(capsys, *TRAIN, "--pairs", str(path), "--out", str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("alias", ["mbert-distilled", "distilmbert-distilled"])
+def test_the_command_that_the_alias_names_is_the_papers_setting(alias, monkeypatch, tmp_path):
+    import distill.distillation
+
+    seen = {}
+
+    def note(teacher, student, out, **options):
+        seen.update(options, teacher=teacher, student=student.student, out=out)
+
+    monkeypatch.setattr(distill.distillation, "distill", note)
+    words = shlex.split(encoder_info(alias).recipe())
+    with pytest.raises(SystemExit) as stopped:
+        main([*words[1:], "--data-dir", str(tmp_path)])
+    assert words[:2] == ["leaderboard", "distill"] and stopped.value.code == 0
+    assert seen["teacher"] == "sbert-nli-stsb" and seen["student"].endswith("bert-base-multilingual-cased")
+    assert seen["out"].parts[-2:] == ("models", alias)
+    assert seen["pairs"] == seen["corpora"] == [] and seen["data_dir"] == tmp_path
+    recipe = seen["recipe"]
+    assert (recipe.loss, recipe.batch_size, recipe.epochs) == ("mse", 64, 20)
+    assert (recipe.warm_up, recipe.learning_rate, recipe.temperature) == (10_000, 2e-5, 0.0)

@@ -1,0 +1,195 @@
+"""The NumPy encoder against sentence-transformers' own StaticEmbedding."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from distill.static import load
+from harness.errors import InputError
+from harness.registry import load_encoder
+from harness.testing import SENTENCES, check_encoder
+
+torch = pytest.importorskip("torch")
+sentence_transformers = pytest.importorskip("sentence_transformers")
+safetensors_numpy = pytest.importorskip("safetensors.numpy")
+torch.set_num_threads(1)
+
+TEXTS = [*SENTENCES, "", " ", "a", "one two three one", "lone \ud800 surrogate", "żółć one"]
+
+
+def tiny_tokenizer():
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+    letters = sorted({letter for text in SENTENCES for letter in text.lower()} - {" "})[:60]
+    pieces = [("<unk>", 0.0), ("▁", -3.0), ("▁one", -2.0), ("▁man", -2.0), ("tt", -2.5)] + [(x, -4.0) for x in letters]
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=0))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    return tokenizer
+
+
+def write_static(folder, *, normalise=False, truncation=None, **options):
+    """A folder as sentence-transformers saves it; returns its table, too."""
+    from sentence_transformers.sentence_transformer.modules import Normalize, StaticEmbedding
+
+    tokenizer = tiny_tokenizer()
+    if truncation:
+        tokenizer.enable_truncation(truncation)
+    table = np.random.default_rng(5).standard_normal((tokenizer.get_vocab_size(), 12)).astype(np.float32)
+    modules = [StaticEmbedding(tokenizer, embedding_weights=table.copy()), *([Normalize()] if normalise else [])]
+    sentence_transformers.SentenceTransformer(modules=modules, device="cpu", **options).save_pretrained(str(folder))
+    return table
+
+
+def by_library(folder, texts=TEXTS, **options):
+    model = sentence_transformers.SentenceTransformer(str(folder), device="cpu", **options)
+    return model.encode([text.replace("\ud800", "\ufffd") for text in texts], show_progress_bar=False)
+
+
+def cosines(ours, theirs):
+    scale = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
+    return np.where(scale > 0, (ours * theirs).sum(axis=1) / np.where(scale > 0, scale, 1), 1)
+
+
+@pytest.mark.parametrize("normalise", [False, True])
+@pytest.mark.parametrize("truncate_dim", [None, 5])
+def test_vectors_are_the_librarys(tmp_path, normalise, truncate_dim):
+    write_static(tmp_path / "m", normalise=normalise)
+    found = load(str(tmp_path / "m"), truncate_dim=truncate_dim).encode(TEXTS)
+    assert found.shape == (len(TEXTS), truncate_dim or 12) and found.dtype == np.float32
+    np.testing.assert_allclose(found, by_library(tmp_path / "m", truncate_dim=truncate_dim), rtol=1e-5, atol=1e-6)
+    assert not found[TEXTS.index("")].any()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"truncation": 4},
+        {"truncate_dim": 7},
+        {"prompts": {"query": "one one "}, "default_prompt_name": "query"},
+    ],
+)
+def test_what_the_folder_says_of_tokens_prompt_and_dimensions_holds(tmp_path, options):
+    write_static(tmp_path / "plain")
+    write_static(tmp_path / "m", **options)
+    theirs = by_library(tmp_path / "m")
+    np.testing.assert_allclose(load(str(tmp_path / "m")).encode(TEXTS), theirs, rtol=1e-5, atol=1e-6)
+    plain = load(str(tmp_path / "plain"))
+    assert theirs.shape[1] < 12 or not np.allclose(theirs, plain.encode(TEXTS))
+    assert load(str(tmp_path / "m")).fingerprint != plain.fingerprint
+
+
+@pytest.mark.parametrize("scale_type", [np.float16, np.float32])
+@pytest.mark.parametrize("has_mapping", [False, True])
+def test_model2vecs_compact_form(tmp_path, scale_type, has_mapping):
+    table = write_static(tmp_path / "m")
+    random = np.random.default_rng(0)
+    tensors = {"embeddings": random.integers(-127, 128, (len(table), 12)).astype(np.int8)}
+    tensors["weights"] = random.uniform(0.001, 0.02, len(table)).astype(scale_type)
+    if has_mapping:
+        tensors["mapping"] = random.integers(0, 9, len(table))
+        tensors["embeddings"] = tensors["embeddings"][:9]
+    safetensors_numpy.save_file(tensors, tmp_path / "m" / "model.safetensors")
+    ours, theirs = load(str(tmp_path / "m")).encode(TEXTS), by_library(tmp_path / "m")
+    assert cosines(ours, theirs).min() > 1 - 1e-6
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_it_keeps_the_promises_of_an_encoder(tmp_path):
+    write_static(tmp_path / "m", normalise=True)
+    check_encoder(load_encoder(f"static:{tmp_path / 'm'}?name=tiny"))
+
+
+def test_more_sentences_than_a_block(tmp_path, monkeypatch):
+    write_static(tmp_path / "m")
+    encoder = load(str(tmp_path / "m"))
+    whole = encoder.encode(TEXTS)
+    monkeypatch.setattr("distill.static._BLOCK", 4)
+    np.testing.assert_array_equal(encoder.encode(TEXTS), whole)
+
+
+def _no_weights(folder):
+    (folder / "model.safetensors").unlink()
+
+
+def _cut_off(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def _other_tensors(folder):
+    safetensors_numpy.save_file({"bias": np.zeros(3, dtype=np.float32)}, folder / "model.safetensors")
+
+
+def _one_dimensional(folder):
+    safetensors_numpy.save_file({"embedding.weight": np.zeros(300, dtype=np.float32)}, folder / "model.safetensors")
+
+
+def _too_few_rows(folder):
+    safetensors_numpy.save_file({"embedding.weight": np.zeros((3, 4), dtype=np.float32)}, folder / "model.safetensors")
+
+
+def _mapping_outside(folder):
+    tensors = {"embeddings": np.zeros((3, 4), dtype=np.int8), "mapping": np.full(100, 3)}
+    safetensors_numpy.save_file(tensors, folder / "model.safetensors")
+
+
+def _no_tokenizer(folder):
+    (folder / "tokenizer.json").unlink()
+
+
+def _tokenizer_is_no_json(folder):
+    (folder / "tokenizer.json").write_text("{", encoding="utf-8")
+
+
+def _modules_are_no_json(folder):
+    (folder / "modules.json").write_text("[", encoding="utf-8")
+
+
+def _modules_are_a_word(folder):
+    (folder / "modules.json").write_text('["static"]', encoding="utf-8")
+
+
+def _has_a_dense_layer(folder):
+    modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+    modules.append({"idx": 1, "name": "1", "path": "1_Dense", "type": "sentence_transformers.models.Dense"})
+    (folder / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
+
+
+def _settings_are_a_list(folder):
+    (folder / "config_sentence_transformers.json").write_text("[]", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (_no_weights, "cannot load the static model.*[Nn]o such file"),
+        (_cut_off, "cannot load the static model"),
+        (_other_tensors, "no table embedding.weight"),
+        (_one_dimensional, "no table embedding.weight"),
+        (_too_few_rows, "3 vectors for .* tokens"),
+        (_mapping_outside, "cannot load the static model.*out of bounds"),
+        (_no_tokenizer, "cannot load the static model"),
+        (_tokenizer_is_no_json, "cannot load the static model"),
+        (_modules_are_no_json, "modules.json: no JSON"),
+        (_modules_are_a_word, "modules.json: no list of modules"),
+        (_has_a_dense_layer, "StaticEmbedding . Dense is no static model; use sentence-transformers:DIR"),
+        (_settings_are_a_list, "config_sentence_transformers.json: no settings"),
+        (shutil.rmtree, "no model folder"),
+    ],
+)
+def test_a_bad_folder_is_one_line(tmp_path, damage, message):
+    write_static(tmp_path / "m")
+    damage(tmp_path / "m")
+    with pytest.raises(InputError, match=message) as caught:
+        load(str(tmp_path / "m"))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("truncate_dim", [0, 13])
+def test_dimensions_that_are_not_there(tmp_path, truncate_dim):
+    write_static(tmp_path / "m")
+    with pytest.raises(InputError, match=f"truncate_dim must be 1 to 12, not {truncate_dim}"):
+        load(str(tmp_path / "m"), truncate_dim=truncate_dim)
