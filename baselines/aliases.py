@@ -43,9 +43,20 @@ def _alias(
 
 
 def _trained(
-    name: str, description: str, command: str, *, starts: tuple[tuple[str, float], ...], dim: int = 768
+    name: str,
+    description: str,
+    data: str,
+    command: str,
+    *,
+    starts: tuple[tuple[str, float], ...],
+    data_mb: float,
+    dim: int = 768,
 ) -> EncoderInfo:
-    """A model that `command` makes out of hub models (`starts`: their ids and megabytes)."""
+    """A model that `leaderboard COMMAND --name NAME` makes out of hub models and data sets.
+
+    `starts` are the hub models' ids and megabytes, `data` what `leaderboard data fetch` gets, of `data_mb` megabytes.
+    """
+    command = f"leaderboard data fetch {data} && leaderboard {command} --name {name}"
 
     def folder() -> Path:
         return default_cache_dir() / "models" / name
@@ -58,14 +69,16 @@ def _trained(
         return sentence_transformer.load(str(folder()), **options)
 
     def missing_mb(location: str | None) -> float:
-        return 0.0 if folder().is_dir() else sum(mb for start, mb in starts if not cached_snapshot(start))
+        if folder().is_dir():
+            return 0.0
+        return data_mb + sum(mb for start, mb in starts if not cached_snapshot(start))
 
     return EncoderInfo(
         factory=load,
         description=description,
         backend="sentence-transformers",
         dim=dim,
-        extra="torch",
+        extra="train",
         modules=("sentence_transformers",),
         missing_mb=missing_mb,
         recipe=lambda: None if folder().is_dir() else command,
@@ -78,6 +91,10 @@ _XLMR = ("FacebookAI/xlm-roberta-base", 1_130.0)
 _XLMR_LARGE = ("FacebookAI/xlm-roberta-large", 2_262.0)
 _KLUE_ROBERTA = ("klue/roberta-base", 446.0)
 _SBERT = ("sentence-transformers/bert-base-nli-stsb-mean-tokens", 439.0)
+# Data sets by name and their megabytes, of the Korean and the parallel ones estimated.
+_NLI_STS = ("allnli stsb sts17", 340.0)
+_NLI_STS_KO = ("kornli korsts sts17", 180.0)
+_PARALLEL = ("TED2020 --languages ar,de,es,fr,it,nl,ru,tr,zh", 300.0)
 
 
 labse = _alias("sentence-transformers/LaBSE", "LaBSE, 109 languages", dim=768, licence="Apache-2.0", mb=1_900)
@@ -128,46 +145,60 @@ xlmr_paraphrases_distilled = _alias(
 mbert_nli_stsb = _trained(
     "mbert-nli-stsb",
     "mBERT tuned on English NLI and STSb",
-    f"leaderboard train-baseline {_MBERT[0]} --name mbert-nli-stsb",
+    _NLI_STS[0],
+    f"train-baseline {_MBERT[0]}",
     starts=(_MBERT,),
+    data_mb=_NLI_STS[1],
 )
 xlmr_nli_stsb = _trained(
     "xlmr-nli-stsb",
     "XLM-R tuned on English NLI and STSb",
-    f"leaderboard train-baseline {_XLMR[0]} --name xlmr-nli-stsb",
+    _NLI_STS[0],
+    f"train-baseline {_XLMR[0]}",
     starts=(_XLMR,),
+    data_mb=_NLI_STS[1],
 )
 mbert_distilled = _trained(
     "mbert-distilled",
     "mBERT <- SBERT-nli-stsb",
-    f"leaderboard distill --teacher sbert-nli-stsb --student {_MBERT[0]} --name mbert-distilled",
+    _PARALLEL[0],
+    f"distill --teacher sbert-nli-stsb --student {_MBERT[0]}",
     starts=(_MBERT, _SBERT),
+    data_mb=_PARALLEL[1],
 )
 distilmbert_distilled = _trained(
     "distilmbert-distilled",
     "DistilmBERT <- SBERT-nli-stsb",
-    f"leaderboard distill --teacher sbert-nli-stsb --student {_DISTILMBERT[0]} --name distilmbert-distilled",
+    _PARALLEL[0],
+    f"distill --teacher sbert-nli-stsb --student {_DISTILMBERT[0]}",
     starts=(_DISTILMBERT, _SBERT),
+    data_mb=_PARALLEL[1],
 )
 xlmr_nli_sts_ko = _trained(
     "xlmr-nli-sts-ko",
     "XLM-R tuned on KorNLI and KorSTS",
-    f"leaderboard train-baseline {_XLMR[0]} --name xlmr-nli-sts-ko --language ko",
+    _NLI_STS_KO[0],
+    f"train-baseline {_XLMR[0]} --language ko",
     starts=(_XLMR,),
+    data_mb=_NLI_STS_KO[1],
 )
 xlmr_large_nli_sts_ko = _trained(
     "xlmr-large-nli-sts-ko",
     "XLM-R large tuned on KorNLI and KorSTS",
-    f"leaderboard train-baseline {_XLMR_LARGE[0]} --name xlmr-large-nli-sts-ko --language ko",
+    _NLI_STS_KO[0],
+    f"train-baseline {_XLMR_LARGE[0]} --language ko",
     starts=(_XLMR_LARGE,),
+    data_mb=_NLI_STS_KO[1],
     dim=1024,
 )
 # The Korean RoBERTa of the paper's Table 7 is the KorNLU authors' own, whose weights are not public.
 klue_roberta_nli_sts_ko = _trained(
     "klue-roberta-nli-sts-ko",
     "KLUE's Korean RoBERTa tuned on KorNLI and KorSTS",
-    f"leaderboard train-baseline {_KLUE_ROBERTA[0]} --name klue-roberta-nli-sts-ko --language ko",
+    _NLI_STS_KO[0],
+    f"train-baseline {_KLUE_ROBERTA[0]} --language ko",
     starts=(_KLUE_ROBERTA,),
+    data_mb=_NLI_STS_KO[1],
 )
 # The id without a suffix: the one whose figures sentence-transformers publishes. -v2 is another, weaker training run.
 distiluse = _alias(

@@ -77,6 +77,10 @@ def _fetch(aliases: Sequence[str]) -> bool:
         info.check_installed(f"encoder {alias!r}")
     failed = 0
     for alias, info in chosen.items():
+        if recipe := info.missing_recipe:
+            typer.echo(f"{alias}: nothing to fetch, it must be made: {recipe}", err=True)
+            failed += 1
+            continue
         if info.fetch is None:
             typer.echo(f"{alias}: nothing needs fetching", err=True)
             continue

@@ -187,6 +187,12 @@ def test_fetch_downloads_and_then_shows_the_new_state(plug_in):
     assert result.stderr.splitlines() == ["plug-far: fetching", "plug-far: fetched", "muse: nothing needs fetching"]
 
 
+def test_what_must_be_made_is_not_fetched(plug_in):
+    result = run("--fetch", "plug-made", "--fetch", "plug-far", code=3)
+    assert "plug-made: nothing to fetch, it must be made: make it" in result.stderr.splitlines()
+    assert (plug_in / "weights").exists()
+
+
 def test_fetch_that_fails_is_said_in_one_line_and_the_others_go_on(plug_in):
     result = run("--fetch", "plug-small", "--fetch", "plug-far", code=3)
     assert "plug-small: not fetched: OSError: no route to host" in result.stderr.splitlines()
