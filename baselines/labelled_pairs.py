@@ -6,20 +6,19 @@ header.
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.data.text import iter_lines, parse_number
+from harness.data.stsb import read_scored, tab_rows
+from harness.data.text import iter_lines
 from harness.errors import InputError
 
 NLI_LABELS = ("contradiction", "entailment", "neutral")
 """The classes, in the order of their numbers."""
 
 _NO_LABEL = "-"  # the annotators did not agree
-_ORIGINAL_COLUMNS = ("genre", "filename", "year", "id", "score", "sentence1", "sentence2")  # of the STS Benchmark
 
 
 @dataclass(frozen=True)
@@ -104,36 +103,18 @@ def read_nli(path: Path) -> NLIPairs:
 
 
 def read_sts(path: Path) -> ScoredPairs:
-    """Read STS pairs.
-
-    Formats: the STS Benchmark's own (tab-separated without header or quoting: genre, file, year, id, score, sentence1,
-    sentence2, and perhaps more), a tab-separated file whose header names `score`, `sentence1`, `sentence2` and
-    perhaps `filename` (KorSTS), and comma-separated sentence1, sentence2, score with quoting and no header (STSb
-    Multi MT).
+    """Read STS pairs: the STS Benchmark, KorSTS or STSb Multi MT as they are published.
 
     Raises:
-        InputError: another format, a line with too few or too many fields, a score that is not a number from 0 to 5,
-            no pairs at all; names file and line.
+        InputError: as `harness.data.stsb.read_scored`.
     """
-    first = next(iter_lines(path), "").split("\t")
-    if {"score", "sentence1", "sentence2"} <= set(first):
-        rows, columns = _tab_rows(path, len(first), len(first), skip=1), first
-    elif len(first) >= len(_ORIGINAL_COLUMNS):
-        rows, columns = _tab_rows(path, len(_ORIGINAL_COLUMNS), None), list(_ORIGINAL_COLUMNS)
-    else:
-        rows, columns = _comma_rows(path, 3), ["sentence1", "sentence2", "score"]
-    one, two, score = (columns.index(name) for name in ("sentence1", "sentence2", "score"))
-    origin = columns.index("filename") if "filename" in columns else None
-    pairs = ScoredPairs([], [], [], [])
-    for number, fields in rows:
-        pairs.scores.append(parse_number(fields[score], path, number, low=0, high=5))
-        pairs.sentences1.append(fields[one])
-        pairs.sentences2.append(fields[two])
-        if origin is not None:
-            pairs.origins.append(fields[origin])
-    if not pairs.scores:
-        raise InputError(f"{path}: no sentence pairs in it")
-    return pairs
+    rows = list(read_scored(path))
+    return ScoredPairs(
+        [row.sentence1 for row in rows],
+        [row.sentence2 for row in rows],
+        [row.score for row in rows],
+        [row.origin for row in rows if row.origin is not None],
+    )
 
 
 def _nli_rows(path: Path) -> Iterator[tuple[int, str, str, str]]:
@@ -149,7 +130,7 @@ def _nli_rows(path: Path) -> Iterator[tuple[int, str, str, str]]:
     wanted = [header.index(name) for name in (label, "sentence1", "sentence2")]
     split = header.index("split") if "split" in header else None
     # The originals leave off empty columns at the end of a line.
-    for number, fields in _tab_rows(path, max(wanted) + 1, len(header), skip=1):
+    for number, fields in tab_rows(path, max(wanted) + 1, len(header), skip=1):
         if split is None or fields[split] == "train":
             yield number, fields[wanted[0]], fields[wanted[1]], fields[wanted[2]]
 
@@ -167,32 +148,3 @@ def _json_rows(path: Path) -> Iterator[tuple[int, str, str, str]]:
                 f"{path}:{number}: not a JSON object with gold_label, sentence1 and sentence2; fetch the file again"
             ) from None
         yield number, label, sentence1, sentence2
-
-
-def _tab_rows(path: Path, least: int, most: int | None, *, skip: int = 0) -> Iterator[tuple[int, Sequence[str]]]:
-    """Lines with their numbers, split at tabs; the first `skip` are left out."""
-    for number, line in enumerate(iter_lines(path), start=1):
-        if number <= skip:
-            continue
-        fields = line.split("\t")
-        if len(fields) < least or (most is not None and len(fields) > most):
-            expected = f"{least}" if most == least else f"{least} or more" if most is None else f"{least} to {most}"
-            raise InputError(f"{path}:{number}: {len(fields)} columns, expected {expected}; fetch the file again")
-        yield number, fields
-
-
-def _comma_rows(path: Path, columns: int) -> Iterator[tuple[int, Sequence[str]]]:
-    """Rows of a file of comma-separated values, with the number of the line that each begins at."""
-    rows = csv.reader(iter_lines(path), strict=True)
-    number = 1
-    try:
-        for fields in rows:
-            if len(fields) != columns:
-                raise InputError(
-                    f"{path}:{number}: {len(fields)} columns, expected {columns} (sentence1,sentence2,score); "
-                    "fetch the file again"
-                )
-            yield number, fields
-            number = rows.line_num + 1
-    except csv.Error as error:
-        raise InputError(f"{path}:{number}: not comma-separated values ({error}); fetch the file again") from None

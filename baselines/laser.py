@@ -8,7 +8,9 @@ release has three files: BPE codes, BPE vocabulary, checkpoint. LASER tokenises 
 - Every other language gets Moses' general rules with the English abbreviations, as in LASER's own scripts and published
   scores: "the best available choice" (https://github.com/facebookresearch/LASER/issues/140).
 
-The library takes any string for a language, with the same fallback; here what is no language is refused.
+The library takes any string for a language, with the same fallback: it does not segment `zho`. Here a language that has
+a code of two letters goes by that or by those of three (ISO 639-2 and 639-3), another by its code in the Tatoeba test
+set; what is left is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ import hashlib
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
@@ -28,6 +32,7 @@ from baselines.batches import available_cores, encode_by_length, legal_text
 from harness.cache import default_cache_dir
 from harness.data.catalogue import DataSet, Download
 from harness.data.fetch import Network, fetch_set
+from harness.data.inventory import PINS_NAME, read_pins
 from harness.data.sources import DataDir, content_sha256
 from harness.data.tatoeba import languages
 from harness.data.transfer import TransferError
@@ -55,13 +60,25 @@ _RELEASE = DataSet(
 MAX_CHARS = 10_000
 _MAX_TOKENS = 4000  # of a batch; a token takes about 30 KB while a batch runs
 _MAX_WORDS = 500_000  # that the library's BPE remembers, without bound if left alone: about 0.3 KB each
-_ISO_639_1 = (
-    "aa ab ae af ak am an ar as av ay az ba be bg bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee el en eo "
-    "es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig ii ik io is it iu ja jv ka "
-    "kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng "
-    "nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su "
-    "sv sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu"
+# ISO 639-1, then the codes of 639-3 and 639-2 for the same language, for some that of a member of the macrolanguage.
+_ISO_639 = (
+    "aa/aar ab/abk ae/ave af/afr ak/aka am/amh an/arg ar/ara/arb as/asm av/ava ay/aym/ayr az/aze/azj ba/bak be/bel "
+    "bg/bul bi/bis bm/bam bn/ben bo/bod/tib br/bre bs/bos ca/cat ce/che ch/cha co/cos cr/cre cs/ces/cze cu/chu cv/chv "
+    "cy/cym/wel da/dan de/deu/ger dv/div dz/dzo ee/ewe el/ell/gre en/eng eo/epo es/spa et/est/ekk eu/eus/baq "
+    "fa/fas/per/prs ff/ful fi/fin fj/fij fo/fao fr/fra/fre fy/fry ga/gle gd/gla gl/glg gn/grn/gug gu/guj gv/glv ha/hau "
+    "he/heb hi/hin ho/hmo hr/hrv ht/hat hu/hun hy/hye/arm hz/her ia/ina id/ind ie/ile ig/ibo ii/iii ik/ipk io/ido "
+    "is/isl/ice it/ita iu/iku ja/jpn jv/jav ka/kat/geo kg/kon ki/kik kj/kua kk/kaz kl/kal km/khm kn/kan ko/kor kr/kau "
+    "ks/kas ku/kur kv/kom kw/cor ky/kir la/lat lb/ltz lg/lug li/lim ln/lin lo/lao lt/lit lu/lub lv/lav mg/mlg/plt "
+    "mh/mah mi/mri/mao mk/mkd/mac ml/mal mn/mon/khk mr/mar ms/msa/may mt/mlt my/mya/bur na/nau nb/nob nd/nde "
+    "ne/nep/npi ng/ndo nl/nld/dut nn/nno no/nor nr/nbl nv/nav ny/nya oc/oci oj/oji om/orm/gaz or/ori/ory os/oss pa/pan "
+    "pi/pli pl/pol ps/pus pt/por qu/que/quy rm/roh rn/run ro/ron/rum ru/rus rw/kin sa/san sc/srd sd/snd se/sme sg/sag "
+    "si/sin sk/slk/slo sl/slv sm/smo sn/sna so/som sq/sqi/alb/als sr/srp ss/ssw st/sot su/sun sv/swe sw/swa ta/tam "
+    "te/tel tg/tgk th/tha ti/tir tk/tuk tl/tgl/fil tn/tsn to/ton tr/tur ts/tso tt/tat tw/twi ty/tah ug/uig uk/ukr "
+    "ur/urd uz/uzb/uzn ve/ven vi/vie vo/vol wa/wln wo/wol xh/xho yi/yid/ydd yo/yor za/zha zh/zho/chi zu/zul"
 )
+# Moses has rules for these two, which have no code of two letters and are not in the Tatoeba test set. Those languages
+# without one that LASER was trained on are all in it.
+_MOSES = ("mni", "tdt")
 
 
 class Laser:
@@ -132,15 +149,23 @@ def _language(name: str, lang: str) -> str:
     """`lang` as ISO 639-1 where one exists: the library romanises `el`, not `ell`.
 
     Raises:
-        LanguageError: it is no language.
+        LanguageError: it is no language, or none of those that have a code here.
     """
-    if not re.fullmatch("[a-z]{2,3}", lang) or (len(lang) == 2 and lang not in _ISO_639_1.split()):
+    known = _known_languages().get(lang)
+    if known is None:
         raise LanguageError(
-            f"{name}: {lang!r} is no language that LASER's tokeniser knows; give its ISO 639-1 code (el, ja), "
-            "or the ISO 639-3 code of a language that has none"
+            f"{name}: {lang!r} is no language that LASER's tokeniser knows; give its ISO 639-1 code (el, ja), or for a "
+            "language that has none its code in the Tatoeba test set, else the code of one that is written alike"
         )
-    found = languages().get(lang)
-    return found.lang if found else lang
+    return known
+
+
+@cache
+def _known_languages() -> dict[str, str]:
+    """What the library is told, by the codes that are accepted."""
+    same = [entry.split("/") for entry in _ISO_639.split()]
+    tatoeba = {code: language.lang for code, language in languages().items()}
+    return {**tatoeba, **{code: code for code in _MOSES}, **{code: codes[0] for codes in same for code in codes}}
 
 
 def _versions(name: str) -> list[str]:
@@ -165,7 +190,7 @@ def load(
     Args:
         location: a folder with the three files; None: the release, which is fetched if it is not there.
         name: under which results are stored.
-        lang: the language of sentences for which none is given (ISO 639-1 where one exists, else 639-3).
+        lang: the language of sentences for which none is given (ISO 639-1 where one exists).
         device: a GPU by default where PyTorch has one.
         batch_size: sentences that run at a time (per core on a CPU), 4,000 tokens at most.
 
@@ -196,7 +221,9 @@ def load(
 
 def _open(folder: Path, on_cpu: bool) -> Any:
     """The library's `Laser`. Each file is checked first: the library ends the process on some that are not right."""
-    from laserembeddings import Laser as Library
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "pkg_resources is deprecated")  # jieba imports it
+        from laserembeddings import Laser as Library
 
     _check_lines(folder / CODES, r"[^ ]+ [^ ]+( \d+)?", "BPE codes: two subwords and a count")
     _check_lines(folder / VOCABULARY, r"[^ ]+ \d+", "a BPE vocabulary: a subword and a count")
@@ -214,11 +241,13 @@ def _check_lines(path: Path, pattern: str, form: str) -> None:
     try:
         lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read as text ({error}); copy or fetch it again") from None
+        raise InputError(f"{path} cannot be read as text ({error}); delete it, then copy or fetch it again") from None
     is_line = re.compile(pattern).fullmatch
     for number, line in enumerate(lines, start=1):
         if not is_line(line) and not (number == 1 and line.startswith("#version")):
-            raise InputError(f"{path}:{number}: {line[:40]!r} is no line of {form}; copy or fetch the file again")
+            raise InputError(
+                f"{path}:{number}: {line[:40]!r} is no line of {form}; delete the file, then copy or fetch it again"
+            )
 
 
 def _check_checkpoint(path: Path) -> None:
@@ -233,7 +262,7 @@ def _check_checkpoint(path: Path) -> None:
     except Exception as error:  # PyTorch's readers raise RuntimeError, UnpicklingError, EOFError, ValueError, ...
         raise InputError(
             f"{path} is damaged, or is no checkpoint of tensors and plain values alone ({type(error).__name__}); "
-            "copy or fetch it again"
+            "delete it, then copy or fetch it again"
         ) from error
     keys = ("params", "model", "dictionary")
     if not isinstance(checkpoint, dict) or not all(isinstance(checkpoint.get(key), dict) for key in keys):
@@ -255,29 +284,43 @@ def missing_mb(location: str | None) -> float:
 
 
 def fetch() -> Path:
-    """The release's folder; what is missing in it is downloaded (from `$HARNESS_MIRROR`, where that is set).
+    """The release's folder; what is missing in it or damaged is downloaded (from `$HARNESS_MIRROR` where that is set).
 
     Raises:
         InputError: a file cannot be downloaded, or differs from what was downloaded first.
     """
-    folder, mb = release_folder(), missing_mb(None)
-    if mb == 0:
-        return folder
-    print(f"downloading {mb:.0f} MB for {_RELEASE.name}", file=sys.stderr)
+    folder = release_folder()
+    data = DataDir(folder.parent)
     try:
+        _delete_damaged(data)
+        mb = missing_mb(None)
+        if mb == 0:
+            return folder
+        print(f"downloading {mb:.0f} MB for {_RELEASE.name}", file=sys.stderr)
         folder.mkdir(parents=True, exist_ok=True)
-        fetch_set(_RELEASE, DataDir(folder.parent), Network(mirror=os.environ.get("HARNESS_MIRROR")))
+        fetch_set(_RELEASE, data, Network(mirror=os.environ.get("HARNESS_MIRROR")))
     except OSError as error:
         raise InputError(f"model folder {folder} cannot be written ({error.strerror}); set HARNESS_CACHE") from None
     except InputError as error:
         if not isinstance(error.__context__, TransferError):
             raise
         addresses = " ".join(url for download in _RELEASE.downloads for url in download.urls)
+        pins = data.root / PINS_NAME
+        checked = f" (they are held against {pins})" if pins.is_file() else ""
         raise InputError(
-            f"{_RELEASE.name} was not fetched ({error.__context__}): download {addresses} by other means and give "
-            "their folder as laser:DIR, or set HARNESS_MIRROR"
+            f"{_RELEASE.name} was not fetched ({error.__context__}): download {addresses} by other means into "
+            f"{folder}{checked}, or set HARNESS_MIRROR"
         ) from None
     return folder
+
+
+def _delete_damaged(data: DataDir) -> None:
+    """Delete the files that are not what was downloaded, by the checksums pinned then."""
+    for name, digest in read_pins(data).items():
+        path = data.root / name
+        if name in _RELEASE.files and path.is_file() and content_sha256(path) != digest:
+            print(f"{path} is damaged (its sha256 differs from the pinned one): deleted", file=sys.stderr)
+            path.unlink()
 
 
 laser = EncoderInfo(

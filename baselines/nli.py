@@ -19,14 +19,12 @@ from typing import Any, Literal
 
 from baselines.huggingface import Precision, Source, open_model, quiet
 from baselines.labelled_pairs import NLI_LABELS, NLIPairs, ScoredPairs
+from baselines.model_folder import SETTINGS_FILE, TRAINING_FILE, check_folders, remove_work, replace_folder
 from baselines.sentence_transformer import set_max_length
 from baselines.wheels import E5_SMALL_Q4, MINILM
 from harness.errors import InputError
 from harness.registry import encoder_info, encoder_names, one_line
 from harness.results import write_atomically
-
-TRAINING_FILE = "training.json"
-"""What a finished model folder says of its training: settings, data and dev scores."""
 
 _WARM_UP = 0.1
 _WEIGHT_DECAY = 0.01
@@ -140,7 +138,8 @@ def train(
     """Train a model and write it to the folder `out`, in sentence-transformers' format.
 
     Checkpoints are kept in `OUT.training` until the model is complete. A training that was killed goes on from the
-    last one, with the same numbers as if it had not been; `fresh` begins anew, and replaces a model that is there.
+    last one, with the same numbers as if it had not been; `fresh` begins anew, and replaces a model that was trained
+    here. Any other folder is left alone.
 
     Args:
         start: a folder or hub id of a sentence-transformers model, or of a bare transformer (which gets mean pooling).
@@ -156,8 +155,8 @@ def train(
 
     Raises:
         InputError: the start cannot be loaded or does not fit the recipe, a stage has fewer pairs than a batch, `out`
-            or its checkpoints are those of another training, the loss is no number any more, or a folder cannot be
-            written.
+            or its checkpoints are those of another training, or not of a training at all, or hold the start, the loss
+            is no number any more, or a folder cannot be written.
     """
     work = out.with_name(f"{out.name}.training")
     try:
@@ -182,6 +181,7 @@ def _train(
 ) -> Trained:
     from transformers import set_seed
 
+    check_folders(out, work, [start])
     for stage in stages:
         if len(stage.pairs.sentences1) < recipe.batch_size:
             raise InputError(
@@ -193,16 +193,14 @@ def _train(
     recipe = _prepare(model, recipe)
     all_settings = json.loads(json.dumps({"start": source.identity, **asdict(recipe), **settings}))
     if fresh:
-        shutil.rmtree(work, ignore_errors=True)
-    elif (done := _read_json(out / TRAINING_FILE)) is not None:
-        _check_equal(all_settings, done["settings"], out)
-        shutil.rmtree(work, ignore_errors=True)
-        _say(f"{out.name}: complete, nothing to do")
-        return Trained(**done)
+        remove_work(work)
     elif out.exists():
-        raise InputError(f"{out} is there already; give another --name or --out, or --fresh to replace it")
-    _check_equal(all_settings, _read_json(work / "settings.json") or all_settings, work)
-    write_atomically(work / "settings.json", _json(all_settings))
+        done = _finished(out, all_settings)
+        remove_work(work)
+        _say(f"{out.name}: complete, nothing to do")
+        return done
+    _check_equal(all_settings, _read_json(work / SETTINGS_FILE) or all_settings, work)
+    write_atomically(work / SETTINGS_FILE, _json(all_settings))
 
     before = _read_json(work / "before.json")
     if before is None:
@@ -225,11 +223,25 @@ def _train(
         model.save_pretrained(str(made), create_model_card=False)
     (made / "README.md").write_text(card(trained), encoding="utf-8")
     (made / TRAINING_FILE).write_bytes(_json(asdict(trained)))
-    if fresh and out.exists():
-        shutil.rmtree(out)
-    made.rename(out)
-    shutil.rmtree(work, ignore_errors=True)
+    if fresh:
+        replace_folder(made, out)
+    else:
+        made.rename(out)
+    remove_work(work)
     return trained
+
+
+def _finished(out: Path, settings: Mapping[str, Any]) -> Trained:
+    """The record of the model in `out`. Raises InputError if it is of another training, or no record."""
+    record = _read_json(out / TRAINING_FILE) or {}
+    try:
+        _check_equal(settings, record["settings"], out)
+        return Trained(**record)
+    except (KeyError, TypeError, AttributeError):
+        raise InputError(
+            f"{out / TRAINING_FILE} is damaged or of another command; give another --name or --out, or --fresh to "
+            "replace the folder"
+        ) from None
 
 
 def dev_scores(model: Any, dev: Mapping[str, ScoredPairs]) -> dict[str, float]:
@@ -279,10 +291,10 @@ def _prepare(model: Any, recipe: Recipe) -> Recipe:
     """
     set_max_length("start", model, recipe.max_length)
     layers = _layers(model)
-    for name, number in (("freeze", recipe.freeze_layers), ("keep", recipe.keep_layers)):
-        if number and not 1 <= number <= len(layers):
-            raise InputError(f"--{name}-layers must be 1 to {len(layers)}, the layers of the start, not {number}")
-    if recipe.keep_layers:
+    for name, number, least in (("freeze", recipe.freeze_layers, 0), ("keep", recipe.keep_layers, 1)):
+        if number is not None and not least <= number <= len(layers):
+            raise InputError(f"--{name}-layers must be {least} to {len(layers)}, the layers of the start, not {number}")
+    if recipe.keep_layers is not None:
         del layers[recipe.keep_layers :]
         model.transformers_model.config.num_hidden_layers = recipe.keep_layers
     prompt = recipe.prompt
@@ -476,12 +488,12 @@ def _check_equal(ours: Mapping[str, Any], theirs: Mapping[str, Any], where: Path
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:
-    """The content of a JSON file; None if it is not there, or cut off."""
+    """The object in a JSON file; None if it is not there, cut off, or no object."""
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return content
+    return content if isinstance(content, dict) else None
 
 
 def _json(content: object) -> bytes:

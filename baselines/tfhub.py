@@ -5,8 +5,9 @@ Models: Yang et al. 2020, "Multilingual Universal Sentence Encoder for Semantic 
 (https://arxiv.org/abs/2007.01852). A SavedModel is a program that TensorFlow runs, file operations included: open only
 those that you trust.
 
-The library fetches handles of tfhub.dev (which leads to Kaggle Models) and of Kaggle Models into its own cache:
-`$TFHUB_CACHE_DIR`, by default a folder among the system's temporary ones, which may not outlive a restart.
+The library fetches handles of tfhub.dev (which leads to Kaggle Models) and of Kaggle Models into `$TFHUB_CACHE_DIR`,
+here by default `models/tfhub` of the harness's cache: the library's own default is a temporary folder, where others may
+put a model first. The checksum of what is fetched is pinned beside its folder.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import socket
 import sys
 import tempfile
@@ -29,8 +31,10 @@ from typing import Any
 import numpy as np
 
 from baselines.batches import legal_text
+from harness.cache import default_cache_dir
 from harness.errors import InputError
 from harness.registry import EncoderInfo, one_line
+from harness.results import write_atomically
 
 # Attention over a text of so many tokens takes 0.1 to 0.4 GB in the large variant of mUSE.
 MAX_CHARS = 2_000
@@ -38,6 +42,7 @@ _OUTPUTS = ("default", "outputs", "sentence_embedding")  # what the vectors are 
 _SIGNATURES = ("serving_default", "default")
 _PROBE = "a"
 _LOG_LEVEL = "3"  # fatal errors only
+_CACHE_VARIABLE = "TFHUB_CACHE_DIR"
 _NETWORK_SECONDS = 20.0
 _READ_AT_ONCE = 1 << 20
 
@@ -88,7 +93,7 @@ def load(
 
     Args:
         location: a folder with a SavedModel, or a handle: an address (`https://tfhub.dev/google/LaBSE/2`) or what
-            follows tfhub.dev in it (`google/LaBSE/2`). It is taken from TF-Hub's cache if it is there.
+            follows tfhub.dev in it (`google/LaBSE/2`). It is taken from the cache if it is there.
         name: under which results are stored.
         preprocessor: another SavedModel, likewise, that turns sentences into what the encoder takes.
         output: which of the encoder's outputs are the vectors, where it has several and none has a usual name.
@@ -97,16 +102,17 @@ def load(
         batch_size: sentences that run at a time.
 
     Raises:
-        InputError: no such folder, a handle that cannot be fetched, a folder that is no SavedModel, a model that does
-            not make a vector of a sentence, or an option that does not fit.
+        InputError: no such folder, a handle that cannot be fetched, or whose model is not what was fetched first, a
+            folder that is no SavedModel, a model that does not make a vector of a sentence, or an option that does not
+            fit.
     """
     for option, value in (("max_chars", max_chars), ("batch_size", batch_size)):
         if value < 1:
             raise InputError(f"{name or location}: {option} must be at least 1, not {value}")
-    folders = [_folder(part) for part in (location, preprocessor) if part]
+    models = [_find(part) for part in (location, preprocessor) if part]
     where = _place(device)
-    pipeline = _Pipeline(location, [_open(folder, where) for folder in folders], output, where)
-    identities = [f"sha256:{_digest(folder)[:16]}" for folder in folders]
+    pipeline = _Pipeline(location, [_open(folder, where) for folder, _ in models], output, where)
+    identities = [f"sha256:{digest[:16]}" for _, digest in models]
     options = [f"preprocessor:{identity}" for identity in identities[1:]]
     options += [f"output:{pipeline.output}", f"max_chars:{max_chars}"]
     return TfHubEncoder(
@@ -187,8 +193,10 @@ def _working_call(label: str, model: Any, value: Any) -> tuple[Callable[[Any], A
 def _call_signature(signature: Any, value: Any) -> Any:
     if isinstance(value, Mapping):
         return signature(**value)
-    (name,) = signature.structured_input_signature[1]
-    return signature(**{name: value})
+    names = sorted(signature.structured_input_signature[1])
+    if len(names) != 1:
+        raise InputError(f"its signature takes {len(names)} inputs: {', '.join(names) or 'none'}")
+    return signature(**{names[0]: value})
 
 
 def _choose_output(location: str, outputs: Any, wanted: str | None) -> str | None:
@@ -310,7 +318,10 @@ def _open(folder: Path, device: str) -> Any:
                 f"the SavedModel {folder} needs the operation {unknown[1]}, which neither TensorFlow nor "
                 "tensorflow_text has; it runs only where the library that defines it is"
             ) from error
-        raise InputError(f"cannot load the SavedModel {folder} (damaged, or cut short?): {one_line(error)}") from error
+        raise InputError(
+            f"cannot load the SavedModel {folder} (damaged, or cut short?): {one_line(error)}; "
+            "delete it, then copy or fetch it again"
+        ) from error
 
 
 def _digest(folder: Path) -> str:
@@ -326,15 +337,26 @@ def _digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _folder(location: str) -> Path:
-    """The folder of a SavedModel; a handle's is fetched if it is not in TF-Hub's cache."""
+def _find(location: str) -> tuple[Path, str]:
+    """The folder of a SavedModel and its digest; a handle's is fetched if it is not in the cache.
+
+    Raises:
+        InputError: neither a folder with a SavedModel nor a handle, or it cannot be fetched, or its digest is not the
+            one that was pinned when it was fetched.
+    """
     folder = Path(location).expanduser()
-    if not folder.is_dir():
-        handle = _handle(location)
-        return cached_model(handle) or _fetch(handle)
-    if not (folder / "saved_model.pb").is_file():
-        raise InputError(f"{location!r} is no SavedModel: the folder has no saved_model.pb")
-    return folder
+    if folder.is_dir():
+        if not (folder / "saved_model.pb").is_file():
+            raise InputError(f"{location!r} is no SavedModel: the folder has no saved_model.pb")
+        return folder, _digest(folder)
+    handle = _handle(location)
+    cached = cached_model(handle)
+    if cached is None:
+        return _fetch(handle)
+    digest = _digest(cached)
+    if not _is_pinned(cached, digest):
+        raise InputError(f"{cached} is not what {handle} gave ({_pin(cached)} differs); delete it and fetch it again")
+    return cached, digest
 
 
 def _handle(location: str) -> str:
@@ -346,34 +368,76 @@ def _handle(location: str) -> str:
 
 
 def cached_model(handle: str) -> Path | None:
-    """The folder of a model in TF-Hub's cache, if it is there."""
+    """The folder of a model in the cache, if it is there."""
     folder = _cache_folder(handle)
     return folder if (folder / "saved_model.pb").is_file() else None
 
 
 def _cache_folder(handle: str) -> Path:
-    """Where the library keeps a model (https://www.tensorflow.org/hub/caching)."""
-    root = os.environ.get("TFHUB_CACHE_DIR") or Path(tempfile.gettempdir(), "tfhub_modules")
-    return Path(root, hashlib.sha1(handle.encode()).hexdigest())
+    """Where the library keeps a model (https://www.tensorflow.org/hub/caching), given this cache."""
+    cache = os.environ.get(_CACHE_VARIABLE) or default_cache_dir() / "models" / "tfhub"
+    return Path(cache, hashlib.sha1(handle.encode()).hexdigest())
 
 
-def _fetch(handle: str) -> Path:
-    """Have the library fetch a model into its cache; nothing half-done is left there."""
+def _pin(folder: Path) -> Path:
+    """The file with the digest of a model as it was first fetched."""
+    return folder.with_name(f"{folder.name}.sha256")
+
+
+def _is_pinned(folder: Path, digest: str) -> bool:
+    """Whether this is the digest pinned for a folder, if there is one: not for what a user has put there."""
+    pin = _pin(folder)
+    return not pin.is_file() or pin.read_bytes().split()[:1] == [digest.encode()]
+
+
+def _fetch(handle: str) -> tuple[Path, str]:
+    """Have the library fetch a model into the cache, pin its digest the first time; the folder and the digest.
+
+    Nothing half-done is left in the cache, nor a model that is another one than the first time.
+    """
     with _quiet():
         import tensorflow_hub as hub
 
+    folder = _cache_folder(handle)
+    if folder.is_dir() and any(folder.iterdir()):  # the library would take it as it is
+        raise InputError(
+            f"{folder}, where {handle} belongs, has no saved_model.pb; delete it, or unpack the model into it"
+        )
     print(f"downloading {handle}", file=sys.stderr)
-    before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(_NETWORK_SECONDS)  # the library sets none: it would wait for ever
     try:
-        return Path(hub.resolve(handle))
+        with _set_for_the_library(folder.parent):
+            hub.resolve(handle)
+        if not (folder / "saved_model.pb").is_file():
+            raise InputError("what came has no saved_model.pb")
+        digest = _digest(folder)
+        if not _pin(folder).is_file():
+            write_atomically(_pin(folder), f"{digest}  {handle}\n".encode())
     except Exception as error:  # the network's, the archive's, TensorFlow's
+        shutil.rmtree(folder, ignore_errors=True)
         raise InputError(
             f"cannot fetch {handle} ({one_line(error)}); download {handle}?tf-hub-format=compressed elsewhere and "
-            f"unpack it into {_cache_folder(handle)}, or into any folder and use tfhub:FOLDER"
+            f"unpack it into {folder}, or into any folder and use tfhub:FOLDER"
         ) from error
+    if not _is_pinned(folder, digest):
+        shutil.rmtree(folder, ignore_errors=True)
+        raise InputError(f"{handle} gave another model than the first time; to take it, delete {_pin(folder)}")
+    return folder, digest
+
+
+@contextmanager
+def _set_for_the_library(cache: Path) -> Iterator[None]:
+    """The library's cache, and a time limit on the network: it sets none and would wait for ever."""
+    limit, variable = socket.getdefaulttimeout(), os.environ.get(_CACHE_VARIABLE)
+    socket.setdefaulttimeout(_NETWORK_SECONDS)
+    os.environ[_CACHE_VARIABLE] = str(cache)
+    try:
+        yield
     finally:
-        socket.setdefaulttimeout(before)
+        socket.setdefaulttimeout(limit)
+        if variable is None:
+            del os.environ[_CACHE_VARIABLE]
+        else:
+            os.environ[_CACHE_VARIABLE] = variable
 
 
 def _alias(handle: str, description: str, *, dim: int, mb: float, **options: str) -> EncoderInfo:
@@ -382,7 +446,7 @@ def _alias(handle: str, description: str, *, dim: int, mb: float, **options: str
 
     def fetch() -> None:
         for part in handles:
-            _folder(part)
+            _find(part)
 
     return EncoderInfo(
         factory=load,

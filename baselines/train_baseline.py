@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shlex
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from baselines.training_options import (
+    CpuOption,
+    FreshOption,
+    KeepLayersOption,
+    OutOption,
+    PrecisionChoice,
+    PrecisionOption,
+    PromptOption,
+    SeedOption,
+    given_command,
+)
 from harness.cli.options import CacheDirOption, DataDirOption
 
 
@@ -21,16 +31,7 @@ class StageChoice(str, Enum):
     sts = "sts"
 
 
-class PrecisionChoice(str, Enum):
-    """Of the matrix products."""
-
-    fp32 = "fp32"
-    bf16 = "bf16"
-    fp16 = "fp16"
-
-
 _MODULES = ("sentence_transformers", "accelerate", "datasets")
-_NOT_IN_THE_CARD = {"out", "data_dir", "cache_dir", "cpu", "fresh"}  # places and machines
 
 
 def train_baseline(
@@ -77,12 +78,7 @@ def train_baseline(
         StageChoice | None,
         typer.Option(show_default=False, help="Leave a stage out: nli (softmax classifier) or sts (regression)."),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", show_default=False, help="Folder to write. Default: models/NAME in the cache folder."
-        ),
-    ] = None,
+    out: OutOption = None,
     data_dir: DataDirOption = None,
     cache_dir: CacheDirOption = None,
     batch_size: Annotated[int, typer.Option(metavar="N", min=1, help="Pairs a step.")] = 16,
@@ -99,23 +95,12 @@ def train_baseline(
     freeze_layers: Annotated[
         int, typer.Option(metavar="N", min=0, help="Do not train the lowest N layers and the embeddings.")
     ] = 0,
-    keep_layers: Annotated[
-        int | None, typer.Option(metavar="N", show_default=False, help="Use the lowest N layers only.")
-    ] = None,
-    prompt: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            show_default="the start's own",
-            help="What every sentence begins with (`query: ` for e5), stored with the model.",
-        ),
-    ] = None,
-    precision: Annotated[
-        PrecisionChoice, typer.Option(help="Mixed precision; weights are fp32.")
-    ] = PrecisionChoice.fp32,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of dropout, order and new weights.")] = 42,
-    cpu: Annotated[bool, typer.Option("--cpu", help="Do not use a GPU that is there.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, whatever is there.")] = False,
+    keep_layers: KeepLayersOption = None,
+    prompt: PromptOption = None,
+    precision: PrecisionOption = PrecisionChoice.fp32,
+    seed: SeedOption = 42,
+    cpu: CpuOption = False,
+    fresh: FreshOption = False,
 ) -> None:
     """Train an NLI-tuned baseline, as SBERT was trained: NLI pairs, then the STS Benchmark.
 
@@ -184,6 +169,7 @@ def train_baseline(
         precision=precision.value,
         seed=seed,
     )
+    command = given_command(context, "train-baseline", _shown)
     folder = (out or default_cache_dir() / "models" / name).expanduser().absolute()
     train(
         location,
@@ -196,26 +182,17 @@ def train_baseline(
             "train_files": [f"{file.name} {file.sha256}" for file in used],
             "dev_files": [f"{file.name} {file.sha256}" for file in dev_files],
         },
-        card=lambda trained: model_card(name, _place_free(start), _command(context), trained, used, dev_files),
+        card=lambda trained: model_card(name, _place_free(start), command, trained, used, dev_files),
         on_cpu=cpu,
         fresh=fresh,
     )
     typer.echo(folder)
 
 
-def _command(context: typer.Context) -> str:
-    """The command that was given, as one can repeat it elsewhere: without places, files by their names alone."""
-    words = ["leaderboard", "train-baseline"]
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        if source is None or source.name != "COMMANDLINE" or parameter.name in _NOT_IN_THE_CARD:
-            continue
-        value = context.params[parameter.name or ""]
-        for one in value if isinstance(value, list | tuple) else [value]:
-            text = one.value if isinstance(one, Enum) else one.name if isinstance(one, Path) else str(one)
-            text = _place_free(text) if parameter.name == "start" else text
-            words += [text] if parameter.name == "start" else [parameter.opts[0], text]
-    return shlex.join(words)
+def _shown(key: str, value: Any) -> str:
+    if key == "start":
+        return _place_free(value)
+    return value.name if isinstance(value, Path) else str(value)
 
 
 def _place_free(start: str) -> str:

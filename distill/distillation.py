@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from baselines.huggingface import folder_digest, quiet
+from baselines.model_folder import TRAINING_FILE, check_folders, remove_work, replace_folder
 from baselines.nli import _check_equal, _json, _read_json
 from distill.progress import Watcher
-from distill.report import TRAINING_FILE, Effort, Trained, UsedCorpus, write_reports
+from distill.report import Effort, Trained, UsedCorpus, write_reports
 from distill.start import Start, load_projection, make_student, open_student, save_projection, teacher_projection
 from harness.cache import default_cache_dir
 from harness.data.leakage import leakage_guard
@@ -31,6 +32,7 @@ from harness.errors import InputError, MissingExtraError
 from harness.provenance import git_state, hardware, versions
 from harness.registry import load_encoder, one_line
 from harness.results import write_atomically
+from harness.spec import parse_spec
 
 if TYPE_CHECKING:
     from distill.corpora import Corpus
@@ -91,11 +93,16 @@ def distill(
     is_first = int(os.environ.get("RANK", "0")) == 0
     progress = (progress or Watcher()) if is_first else Watcher(is_silent=True)
     data = open_data_dir(data_dir) if data_dir else None
+    work = folder.with_name(f"{folder.name}.training")
+    specs = [parse_spec(spec) for spec in (teacher, start.init) if isinstance(spec, str)]
+    locations = [spec.location for spec in specs if spec.location]
+    check_folders(folder, work, [start.student, start.tokenizer, *locations])
     try:
         return _distill(
             load_encoder(teacher, device="cpu" if on_cpu else None) if isinstance(teacher, str) else teacher,
             start,
             folder,
+            work,
             _corpora(pairs, corpora, languages, data),
             data,
             recipe,
@@ -116,6 +123,7 @@ def _distill(
     teacher: Encoder,
     start: Start,
     out: Path,
+    work: Path,
     corpora: list[Corpus],
     data: DataDir | None,
     recipe: Recipe | None,
@@ -139,11 +147,10 @@ def _distill(
     guard = leakage_guard(data or bundled_sample())
     if data is None:
         progress.note("no --data-dir: the pairs are kept free of the bundled sample's sentences only")
-    work = out.with_name(f"{out.name}.training")
     stores = default_cache_dir() / "distill"
     with _first_process_first(on_cpu):
         if fresh and is_first:
-            shutil.rmtree(work, ignore_errors=True)
+            remove_work(work)
         store = PairStore.build(corpora, filters, guard, stores / "pairs" / _key(corpora, filters), progress.count)
         development = hold_out(store, guard, data)
         kept = development.kept(store)
@@ -155,7 +162,7 @@ def _distill(
         mixed_batches(recipe, store, kept)  # whether there are enough: better known before the teacher is at work
         settings = _settings(teacher, start, recipe, filters, store.digest, development.digest)
         if not fresh and (done := _finished(out, settings)):
-            shutil.rmtree(work, ignore_errors=True)
+            remove_work(work)
             progress.note(f"{out.name}: complete, nothing to do")
             return done
         _check_equal(settings, _read_json(work / "settings.json") or settings, work)
@@ -238,9 +245,10 @@ def _distill(
         shutil.rmtree(work / "model", ignore_errors=True)
         _save(fitted.model, work / "model", complete)
         if fresh:
-            shutil.rmtree(out, ignore_errors=True)
-        (work / "model").rename(out)
-        shutil.rmtree(work, ignore_errors=True)
+            replace_folder(work / "model", out)
+        else:
+            (work / "model").rename(out)
+        remove_work(work)
     return trained
 
 
@@ -288,16 +296,17 @@ def _key(corpora: Sequence[Corpus], filters: Filters) -> str:
 
 def _finished(out: Path, settings: dict[str, Any]) -> Trained | None:
     """The record of the student in `out`; None if there is nothing. Raises InputError if there is anything else."""
-    record = _read_json(out / TRAINING_FILE)
-    if record is None:
-        if out.exists():
-            raise InputError(f"{out} is there already; give another --name or --out, or --fresh to replace it")
+    if not out.exists():
         return None
-    _check_equal(settings, record.get("settings", {}), out)
+    record = _read_json(out / TRAINING_FILE) or {}
     try:
-        return Trained.from_json(record)
-    except (KeyError, TypeError):
-        raise InputError(f"{out / TRAINING_FILE} is damaged; --fresh replaces the student") from None
+        done = Trained.from_json(record)
+    except (KeyError, TypeError, AttributeError):
+        raise InputError(
+            f"{out / TRAINING_FILE} is damaged or of another command; --fresh replaces the student"
+        ) from None
+    _check_equal(settings, done.settings, out)
+    return done
 
 
 def _save(model: Any, folder: Path, add: Callable[[Path], None]) -> None:

@@ -9,8 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-TRAINING_FILE = "training.json"
-"""The record of a training, in the student's folder."""
+from baselines.model_folder import TRAINING_FILE
 
 REPORT_FILE, CURVE_FILE, CARD_FILE = "report.md", "curve.png", "README.md"
 

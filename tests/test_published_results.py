@@ -34,8 +34,9 @@ def test_e5_with_4_bit_weights_is_near_the_full_model() -> None:
 
 
 def test_muse_is_near_the_savedmodel() -> None:
-    """Ours has 6-bit embeddings."""
-    [cnn] = published("sts_eval", "muse")
-    measured = Measurements(STORE.load("muse")).of(cnn)
-    assert cnn.subset == "es-es" and measured is not None
-    assert measured.value == pytest.approx(cnn.value, abs=0.5)
+    """Ours has 6-bit embeddings and keeps capitals: near is all that can be asked, and no table compares them."""
+    [cnn] = published("sts_eval", "muse-tfhub")
+    results = STORE.load("muse", "sts17")
+    assert Measurements(results).of(cnn) is None
+    [measured] = [r.metrics["spearman"] for r in results if r.subset == cnn.subset == "es-es"]
+    assert measured == pytest.approx(cnn.value, abs=0.5)

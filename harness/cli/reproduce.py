@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -14,7 +14,7 @@ import typer
 from harness.cli.options import CacheDirOption, DataDirOption, ResultsOption
 
 if TYPE_CHECKING:
-    from harness.data import DataDir
+    from harness.data import DataDir, Source
     from harness.published import PublishedScore
     from harness.published.matching import Measured
     from harness.tasks import Task
@@ -33,13 +33,13 @@ class Format(str, Enum):
 class Line:
     """A published score with what was measured, or else what measuring it takes.
 
-    `can_run`: whether nothing is missing but the run.
+    `runs`: the spec string of the encoder that measures it, where nothing is missing but the run.
     """
 
     score: PublishedScore
     measured: Measured | None
     needs: str = ""
-    can_run: bool = False
+    runs: str = ""
 
 
 def reproduce(
@@ -66,20 +66,24 @@ def reproduce(
     Where nothing was: what that needs first (a package, a download, a model to train, a data set), or the command that
     measures it. Exit with 3 if a run failed.
     """
+    if not run and (device is not None or batch_size is not None):
+        from harness.errors import InputError
+
+        raise InputError("--device and --batch-size are for runs: give --run too, or leave them out")
     if cache_dir:  # the models that are made or fetched are in there too
         os.environ["HARNESS_CACHE"] = str(cache_dir)
     scores = _choose(table or [])
-    data = _data(data_dir)
-    lines = _lines(scores, results, data)
+    sets = _PublishedSets(_data(data_dir))
+    lines = _lines(scores, results, sets)
     has_failed = False
     if run:
         options = {"results": results, "data_dir": data_dir, "cache_dir": cache_dir}
-        has_failed = _run(
-            [line.score for line in lines if line.can_run], **options, device=device, batch_size=batch_size
-        )
-        lines = _lines(scores, results, data)
+        has_failed = _run(lines, **options, device=device, batch_size=batch_size)
+        lines = _lines(scores, results, sets)
     typer.echo(_render(lines, format))
-    n_measured, n_ready = sum(line.measured is not None for line in lines), sum(line.can_run for line in lines)
+    for note in _notes(lines):
+        typer.echo(note, err=True)
+    n_measured, n_ready = sum(line.measured is not None for line in lines), sum(bool(line.runs) for line in lines)
     typer.echo(
         f"{len(lines)} published scores: {n_measured} measured, {n_ready} can be measured now (--run), "
         f"{len(lines) - n_measured - n_ready} need something first",
@@ -107,68 +111,64 @@ def _data(data_dir: Path | None) -> DataDir | None:
     return open_data_dir(data_dir) if data_dir else None
 
 
-def _lines(scores: Sequence[PublishedScore], results: Path, data: DataDir | None) -> list[Line]:
+def _lines(scores: Sequence[PublishedScore], results: Path, sets: _PublishedSets) -> list[Line]:
     from harness.published.matching import Measurements
-    from harness.results import ResultStore
+    from harness.report.published import stored_if_any
 
-    stored = ResultStore(results).load()
-    measurements = Measurements(stored)
-    # A set that is not the published one: its results carry a bare name, and still say so.
-    altered = {(r.encoder, r.task, r.subset): str(r.dataset["name"]) for r in stored if _is_altered(r.dataset)}
-    absent = _AbsentData(data)
+    measurements = Measurements(stored_if_any(results))
     # One score stands for all of a model: what it needs means a look at the disk.
-    missing_models = {score.models: _missing_model(score) for score in reversed(scores) if score.models}
+    choices = {score.models: _choose_model(score) for score in reversed(scores) if score.models}
     lines = []
     for score in scores:
         if measured := measurements.of(score):
             lines.append(Line(score, measured))
             continue
-        missing = [*(missing_models[score.models] if score.models else [score.needs]), *absent.of(score)]
-        other = altered.get((score.name, score.task, score.subset))
-        if not missing and other:
-            missing = [f"the published files: leaderboard data verify {other.replace('+', ' ')}"]
-        lines.append(Line(score, None, "; ".join(missing) or _command(score), can_run=not missing))
+        model, needs = choices[score.models] if score.models else ("", score.needs)
+        missing = [needs] if needs else []
+        missing += sets.missing(score)
+        if not missing:  # only then: it takes reading the files
+            missing = sets.altered(score)
+        if missing:
+            lines.append(Line(score, None, "; ".join(missing)))
+        else:
+            lines.append(Line(score, None, _command(score, model), runs=model))
     return lines
 
 
-def _is_altered(dataset: dict[str, Any]) -> bool:
-    return dataset.get("published") is False
+def _choose_model(score: PublishedScore) -> tuple[str, str]:
+    """The first of a score's models that is ready, or else the first, with what must be had or made before it is."""
+    choices = [(model, _missing_model(score, model)) for model in score.models]
+    return next((choice for choice in choices if not choice[1]), choices[0])
 
 
-def _missing_model(score: PublishedScore) -> list[str]:
+def _missing_model(score: PublishedScore, model: str) -> str:
     """What must be had or made before there is such a model here; empty if it is ready."""
     from harness.errors import HarnessError
     from harness.registry import encoder_info
     from harness.spec import parse_spec
 
-    spec = parse_spec(score.models[0])
+    spec = parse_spec(model)
     try:
         needs = encoder_info(spec.head).needs(spec.head)
     except HarnessError as error:
-        needs = str(error)
+        return str(error)
     if needs is None and spec.location is not None:  # nothing tells whether a location is here already
-        needs = f"the model's download, in {_command(score)}"
-    return [needs] if needs else []
+        return f"the model's download, in {_command(score, model)}"
+    return needs or ""
 
 
-class _AbsentData:
-    """Which published sets a score takes that are not in the data directory."""
+class _PublishedSets:
+    """Which published sets a score takes, and what is wrong with them in the data directory."""
 
     def __init__(self, data: DataDir | None):
         self._data = data
-        self._tasks: dict[str, tuple[Task, Collection[str]]] = {}
+        self._tasks: dict[str, tuple[Task, dict[str, Source]]] = {}
 
-    def of(self, score: PublishedScore) -> list[str]:
-        """The command that fetches them, if there are any."""
+    def missing(self, score: PublishedScore) -> list[str]:
+        """The command that fetches those that are not there, if there are any."""
         from harness.data.sts17 import EXTENDED
-        from harness.tasks.language_bias import GROUPS
 
-        if score.task == "language-bias":  # of the joined set, the parts may be missing
-            task, present = self._task("sts17")
-            names = GROUPS[score.subset]
-        else:
-            task, present = self._task(score.task)
-            names = score.parts or task.resolve(score.subset)
+        task, present, names = self._needed(score)
         missing = [name for name in names if name not in present]
         if task.name == "sts17":
             sets = ["sts17-extended" if name in EXTENDED else "sts17" for name in missing]
@@ -176,32 +176,51 @@ class _AbsentData:
             sets = ["bucc2018" if task.name == "bucc" else task.name for _ in missing]
         return [f"leaderboard data fetch {' '.join(dict.fromkeys(sets))}"] if sets else []
 
-    def _task(self, name: str) -> tuple[Task, Collection[str]]:
-        """A task, and its subsets that are in the data directory."""
+    def altered(self, score: PublishedScore) -> list[str]:
+        """The command that tells which files are not the published ones, if there are any. Reads the files, once."""
+        from harness.errors import InputError
+
+        _, present, names = self._needed(score)
+        try:
+            sets = [present[name].dataset for name in names if present[name].is_published is False]
+        except InputError as error:
+            return [str(error)]
+        return [f"the published files: leaderboard data verify {' '.join(dict.fromkeys(sets))}"] if sets else []
+
+    def _needed(self, score: PublishedScore) -> tuple[Task, dict[str, Source], Sequence[str]]:
+        """The task that has the sets of a score, those of its sets that are in the data directory, and their names."""
+        from harness.tasks.language_bias import GROUPS
+
+        if score.task == "language-bias":  # of the joined set, the parts may be missing
+            return *self._task("sts17"), GROUPS[score.subset]
+        task, present = self._task(score.task)
+        return task, present, score.parts or task.resolve(score.subset)
+
+    def _task(self, name: str) -> tuple[Task, dict[str, Source]]:
         from harness.tasks import get_task
 
         if name not in self._tasks:
             task = get_task(name)
-            self._tasks[name] = task, task.sources(self._data) if self._data else ()
+            self._tasks[name] = task, task.sources(self._data) if self._data else {}
         return self._tasks[name]
 
 
-def _command(score: PublishedScore) -> str:
+def _command(score: PublishedScore, model: str) -> str:
     import shlex
 
     subsets = " ".join(f"--subset {name}" for name in score.parts or [score.subset])
-    return f"leaderboard run --encoder {shlex.quote(score.models[0])} --task {score.task} {subsets}"
+    return f"leaderboard run --encoder {shlex.quote(model)} --task {score.task} {subsets}"
 
 
-def _run(scores: Sequence[PublishedScore], **options: Any) -> bool:
+def _run(lines: Sequence[Line], **options: Any) -> bool:
     """Measure what can be measured, the encoders that lack the same together; whether something failed."""
     from harness.cli.progress import watch
     from harness.evaluation import run_suite
 
     wanted: dict[str, dict[tuple[str, str], None]] = {}
-    for score in scores:
-        for subset in score.parts or [score.subset]:
-            wanted.setdefault(score.models[0], {})[(score.task, subset)] = None
+    for line in lines:
+        for subset in (line.score.parts or [line.score.subset]) if line.runs else ():
+            wanted.setdefault(line.runs, {})[(line.score.task, subset)] = None
     together: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for model, sets in wanted.items():
         together.setdefault(tuple(sets), []).append(model)
@@ -211,6 +230,12 @@ def _run(scores: Sequence[PublishedScore], **options: Any) -> bool:
         with watch() as progress:
             has_failed |= bool(run_suite(models, tasks, subsets, progress=progress, **options).failures)
     return has_failed
+
+
+def _notes(lines: Sequence[Line]) -> list[str]:
+    from harness.report.published import comparison_notes
+
+    return comparison_notes((line.score, line.measured) for line in lines if line.measured)
 
 
 def _render(lines: Sequence[Line], format: Format) -> str:
@@ -227,17 +252,18 @@ def _render(lines: Sequence[Line], format: Format) -> str:
         rows = []
         for line, texts in zip(lines, compared, strict=True):
             score, (measured, _, difference) = line.score, texts or (None, None, None)
-            named = (score.table, score.row, score.column, score.edition, score.printed)
+            named = (score.full_table, score.row, score.column, score.edition, score.printed)
             rows.append(Row(tuple(map(Cell, (*named, measured, difference, line.needs)))))
         return markdown_grid(Table("", columns, tuple(rows)))
+    table_width = max(len(line.score.full_table) for line in lines)
     row_width = max(len(line.score.row) for line in lines)
     column_width = max(len(line.score.column) for line in lines)
     printed = []
     for line, texts in zip(lines, compared, strict=True):
         score = line.score
-        where = f"{score.table}  {score.row:<{row_width}}  {score.column:<{column_width}}  {score.edition:<2}"
+        where = f"{score.full_table:<{table_width}}  {score.row:<{row_width}}  {score.column:<{column_width}}"
         what = f"measured {texts[0]:>5}  difference {texts[2]}" if texts else f"needs: {line.needs}"
-        printed.append(f"{where}  published {score.printed:>5}  {what}")
+        printed.append(f"{where}  {score.edition:<2}  published {score.printed:>5}  {what}")
     return "\n".join(printed)
 
 
@@ -255,5 +281,6 @@ def _entry(line: Line) -> dict[str, Any]:
         "encoder": measured.encoder if measured else score.name if score.models else None,
         "measured": measured.value if measured else None,
         "difference": round(measured.value - score.value, 6) if measured else None,
+        "note": (measured.note or None) if measured else None,
         "needs": line.needs or None,
     }

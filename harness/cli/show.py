@@ -50,7 +50,7 @@ def show(
     """Print what is stored: a table a task, or an entry a number.
 
     Keys of csv and json: encoder, task, subset, metric, value, n, signature, source ("measured", or a citation),
-    fingerprint, dataset, dataset_sha256, created; with --published also row, measured, difference.
+    fingerprint, dataset, dataset_sha256, created; with --published also row, measured, difference, note.
     """
     from harness.errors import unknown_name
     from harness.report.render import render, render_long
@@ -61,8 +61,9 @@ def show(
     everything: list[Any]
     if published:
         from harness.published import published_scores
+        from harness.report.published import stored_if_any
 
-        everything = [*ResultStore(results).load(), *published_scores()]
+        everything = [*stored_if_any(results), *published_scores()]
     else:
         everything = stored(ResultStore(results))
     selected, metrics = select(

@@ -6,12 +6,10 @@ import numpy as np
 
 from harness.data.sources import DataDir, Source
 from harness.data.sts17 import STSPairs
-from harness.data.text import iter_lines, parse_number
-from harness.errors import InputError
+from harness.data.stsb import read_korsts
 
 _FOLDER, _FILE = "korsts", "sts-test.tsv"
 KORSTS_SUBSETS = ("ko-ko",)
-_COLUMNS = ("genre", "filename", "year", "id", "score", "sentence1", "sentence2")
 
 
 def korsts_sources(data: DataDir) -> dict[str, Source]:
@@ -32,25 +30,17 @@ def korsts_sources(data: DataDir) -> dict[str, Source]:
 
 
 def load_korsts(source: Source) -> STSPairs:
-    """Read the test split: tab-separated with a header, no quoting.
+    """Read the test split.
 
     Raises:
-        InputError: another header, a line with too few or too many tabs, a score that is not a number from 0 to 5, no
-            pairs at all. Names file and line.
+        InputError: as `harness.data.stsb.read_korsts`.
     """
-    path = source.files[0]
-    sentences1, sentences2, scores = [], [], []
-    for number, line in enumerate(iter_lines(path), start=1):
-        fields = line.split("\t")
-        if number == 1:
-            if tuple(fields) != _COLUMNS:
-                raise InputError(f"{path}:1: not the header of KorSTS ({' TAB '.join(_COLUMNS)}); fetch it again")
-            continue
-        if len(fields) != len(_COLUMNS):
-            raise InputError(f"{path}:{number}: {len(fields) - 1} tabs, expected {len(_COLUMNS) - 1}; fetch it again")
-        scores.append(parse_number(fields[4], path, number, low=0, high=5))
-        sentences1.append(fields[5])
-        sentences2.append(fields[6])
-    if not scores:
-        raise InputError(f"{path}: no sentence pairs in it; fetch it again")
-    return STSPairs(source.subset, sentences1, sentences2, "ko", "ko", np.array(scores, dtype=np.float64))
+    rows = list(read_korsts(source.files[0]))
+    return STSPairs(
+        source.subset,
+        [row.sentence1 for row in rows],
+        [row.sentence2 for row in rows],
+        "ko",
+        "ko",
+        np.array([row.score for row in rows], dtype=np.float64),
+    )

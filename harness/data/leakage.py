@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import unicodedata
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 from harness.data.bucc import bucc_texts
 from harness.data.korsts import korsts_sources, load_korsts
-from harness.data.sources import DataDir, bundled_sample
-from harness.data.sts17 import load_sts, sts_sources
+from harness.data.sources import DataDir, Source, bundled_sample
+from harness.data.sts17 import STSPairs, load_sts, sts_sources
+from harness.data.stsb import read_multi_mt, read_original
 from harness.data.tatoeba import load_tatoeba, tatoeba_sources
 from harness.data.text import iter_lines
 from harness.errors import InputError
@@ -91,10 +92,7 @@ def leakage_guard(data: DataDir) -> EvaluationSentences:
 
 
 def _sts17(data: DataDir) -> Iterator[str]:
-    for source in sts_sources(data).values():
-        pairs = load_sts(source)
-        yield from pairs.sentences1
-        yield from pairs.sentences2
+    return _of_pairs(sts_sources(data), load_sts)
 
 
 def _tatoeba(data: DataDir) -> Iterator[str]:
@@ -111,28 +109,28 @@ def _bucc(data: DataDir) -> Iterator[str]:
 
 
 def _korsts(data: DataDir) -> Iterator[str]:
-    for source in korsts_sources(data).values():
-        pairs = load_korsts(source)
-        yield from pairs.sentences1
-        yield from pairs.sentences2
+    return _of_pairs(korsts_sources(data), load_korsts)
 
 
 def _stsb(data: DataDir) -> Iterator[str]:
     """The dev and test parts: they hold the sentences of STS 2017 and their translations."""
-    for path in _files(data, "stsb", "stsb-*-dev.csv*", "stsb-*-test.csv*"):
-        rows = csv.reader(iter_lines(path))
-        try:
-            for row in rows:
-                yield from row[:2]
-        except csv.Error as error:
-            raise InputError(f"{path}:{rows.line_num}: not comma-separated values ({error}); fetch it again") from None
-    for path in _files(data, "stsb/original-en", "sts-dev.csv*", "sts-test.csv*"):
-        for line in iter_lines(path):
-            yield from line.split("\t")[5:7]
+    translations = _files(data, "stsb/stsb-*-dev.csv", "stsb/stsb-*-test.csv")
+    originals = _files(data, "stsb/original-en/sts-dev.csv", "stsb/original-en/sts-test.csv")
+    for row in chain(*map(read_multi_mt, translations), *map(read_original, originals)):
+        yield row.sentence1
+        yield row.sentence2
 
 
-def _files(data: DataDir, folder: str, *patterns: str) -> list[Path]:
-    return sorted(path for pattern in patterns for path in (data.root / folder).glob(pattern) if path.is_file())
+def _of_pairs(sources: Mapping[str, Source], load: Callable[[Source], STSPairs]) -> Iterator[str]:
+    for source in sources.values():
+        pairs = load(source)
+        yield from pairs.sentences1
+        yield from pairs.sentences2
+
+
+def _files(data: DataDir, *patterns: str) -> list[Path]:
+    """The files that match, plain or `.gz`."""
+    return sorted(path for pattern in patterns for end in ("", ".gz") for path in data.root.glob(pattern + end))
 
 
 def _hash(form: str) -> int:

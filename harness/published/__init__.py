@@ -33,12 +33,14 @@ class PublishedScore:
     Attributes:
         source: short name of the publication (`paper`, `mteb`); `citation` is the long one.
         table, row, column: where it stands there, as printed.
+        numbered: the table's number in an earlier version, where it had another one.
         versions: of the publication, those that it is in; empty where there are none.
         edition: the version, where not all have it; or the revision of the model.
         task, subset, metric: what it is called here.
         printed: the figure with its digits, x 100 where ours is.
         models: spec strings of the encoders that are the very same model, the first one preferred; empty where there is
             none.
+        notes: of each model, what a reader of the difference must know; "" where that is nothing.
         name: of its row in tables: the encoder's, else what the publication calls it.
         parts: for an average that the task does not give, the subsets that it is the mean of.
         needs: what it takes to measure it where there is no such encoder.
@@ -50,6 +52,7 @@ class PublishedScore:
     table: str
     row: str
     column: str
+    numbered: str
     versions: tuple[str, ...]
     edition: str
     task: str
@@ -57,6 +60,7 @@ class PublishedScore:
     metric: str
     printed: str
     models: tuple[str, ...]
+    notes: tuple[str, ...]
     name: str
     parts: tuple[str, ...]
     needs: str
@@ -78,6 +82,11 @@ class PublishedScore:
         return {self.metric: self.value}
 
     @property
+    def full_table(self) -> str:
+        """The table, with the number that it had earlier: `Table 5 (v1: 4)`."""
+        return f"{self.table} ({self.numbered})" if self.numbered else self.table
+
+    @property
     def short_source(self) -> str:
         """The source and the edition: `paper v1`, `mteb 8b3219a`."""
         return f"{self.source} {self.edition}".strip()
@@ -85,7 +94,7 @@ class PublishedScore:
     @property
     def full_source(self) -> str:
         """The citation with table and edition."""
-        return f"{self.citation}, {self.table}{f' ({self.edition})' if self.edition else ''}"
+        return f"{self.citation}, {self.full_table}{f' ({self.edition})' if self.edition else ''}"
 
 
 @cache
@@ -124,6 +133,7 @@ def _row(
             table=table["table"],
             row=printed_name + table.get("suffix", ""),
             column=column,
+            numbered=table.get("numbered", ""),
             versions=versions,
             edition="" if len(versions) == len(all_versions) > 0 else edition,
             task=table["task"],
@@ -131,6 +141,7 @@ def _row(
             metric=table["metrics"][i] if i < len(table.get("metrics", ())) else table["metric"],
             printed=str(cell),
             models=models,
+            notes=tuple(file.get("notes", {}).get(model, "") for model in models),
             name=parse_spec(models[0]).stored_name if models else called,
             parts=tuple(table.get("parts", {}).get(subset, ())),
             needs="" if models else _needs(table, printed_name, column, i, cells),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from harness.names import split_tag
@@ -20,6 +21,7 @@ from harness.report.layout import (
     subset_order,
     task_order,
 )
+from harness.report.selection import stored
 from harness.report.tables import (
     MISSING,
     Cell,
@@ -30,11 +32,21 @@ from harness.report.tables import (
     kind_of,
     rank_encoders,
 )
-from harness.results import Result
+from harness.results import Result, ResultStore
 
 _HERE = "measured"
 _Key = tuple[str, str]
 """Subset and metric."""
+
+
+def stored_if_any(folder: Path) -> list[Result]:
+    """All records of a results folder, which need not be there yet.
+
+    Raises:
+        InputError: `folder` is no folder, or a file in there holds no records.
+    """
+    store = ResultStore(folder)
+    return stored(store) if folder.is_file() else store.load()
 
 
 def published_boards(
@@ -108,8 +120,8 @@ def _board(task: str, results: Sequence[Result], chosen: Sequence[PublishedScore
     title = f"{board_title(task, metrics, False)}, {'measured and ' if encoders else ''}published"
     headings = (Column("encoder", is_number=False), Column("source", is_number=False))
     notes = [*marks, *_notes(rows, lines)]
-    if experiments := dict.fromkeys(score.table for score in chosen if score not in scores):
-        notes.append(f"training experiments ({', '.join(experiments)}) are listed by `leaderboard reproduce`")
+    if experiments := dict.fromkeys(score.full_table for score in chosen if score not in scores):
+        notes.append(f"{', '.join(experiments)}: training experiments, which `leaderboard reproduce` lists")
     return Table(title, (*headings, *columns), tuple(rows), tuple(notes), n_keys=len(headings))
 
 
@@ -147,7 +159,7 @@ def _owners(results: Sequence[Result], scores: Iterable[PublishedScore]) -> dict
 
 def _differences(task: str, results: Sequence[Result], scores: Sequence[PublishedScore]) -> list[Table]:
     measurements = Measurements(results)
-    found = [(score, measured) for score in scores if (measured := measurements.of(score))]
+    found = [(score, measured) for score in scores for measured in measurements.each_of(score)]
     if not found:
         return []
     subsets = subset_order(task, (score.subset for score in scores))
@@ -168,8 +180,16 @@ def _differences(task: str, results: Sequence[Result], scores: Sequence[Publishe
         ]
         rows.append(Row((*map(Cell, texts), *_compared(score, measured))))
     title = f"{board_title(task, metric_order(task, (s.metric for s, _ in found)), False)}, measured against published"
-    notes = ("difference: measured - published; same model, same data", *_sources(score for score, _ in found))
+    reservations = comparison_notes(found)
+    legend = f"difference: measured - published; same model, same data{', but:' if reservations else ''}"
+    notes = (legend, *reservations, *_sources(score for score, _ in found))
     return [Table(title, tuple(columns), tuple(rows), notes, n_keys=len(heads))]
+
+
+def comparison_notes(compared: Iterable[tuple[PublishedScore, Measured]]) -> list[str]:
+    """What a reader of these differences must know of single encoders, a line each."""
+    pairs = (f"{measured.encoder} ({score.source}): {measured.note}" for score, measured in compared if measured.note)
+    return list(dict.fromkeys(pairs))
 
 
 def _compared(score: PublishedScore, measured: Measured) -> tuple[Cell, Cell, Cell]:
@@ -203,7 +223,7 @@ def _sources(scores: Iterable[PublishedScore]) -> list[str]:
         by_source.setdefault(score.source, []).append(score)
     notes = []
     for source, own in by_source.items():
-        tables = ", ".join(dict.fromkeys(score.table for score in own))
+        tables = ", ".join(dict.fromkeys(score.full_table for score in own))
         what = "v1, v2: in this version of it only" if own[0].versions else "then the model's revision"
         edition = f"; {what}" if any(score.edition for score in own) else ""
         notes.append(f"{source}: {own[0].citation}, {tables}{edition}")
@@ -215,12 +235,12 @@ def with_published(
 ) -> list[dict[str, Any]]:
     """The entries of `long_form` and one for each published figure, beside what was measured on the same.
 
-    A published figure's `source` is its citation (with table and version or revision), and its entry has three keys
-    more: `row` (the printed name), `measured` and `difference` (measured - published), the latter two where the very
-    same model was measured on the same data. What an entry does not have is None.
+    A published figure's `source` is its citation (with table and version or revision), and its entry has four keys
+    more: `row` (the printed name), `measured`, `difference` (measured - published) and `note` (what must be known of
+    it), the latter three where the very same model was measured on the same data. What an entry does not have is None.
     """
     measurements = Measurements(results)
-    blank = {"row": None, "measured": None, "difference": None}
+    blank = dict.fromkeys(("row", "measured", "difference", "note"))
     merged = [{**entry, **blank} for entry in entries]
     for score in scores:
         measured = measurements.of(score)
@@ -236,6 +256,7 @@ def with_published(
             "row": score.row,
             "measured": measured.value if measured else None,
             "difference": round(measured.value - score.value, 6) if measured else None,
+            "note": (measured.note or None) if measured else None,
         }
         merged.append(entry)
     ordered = []

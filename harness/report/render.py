@@ -45,7 +45,8 @@ def render_long(entries: Sequence[Mapping[str, Any]], format: LongFormat) -> str
 def terminal(table: Table, width: int) -> str:
     """Plain text in blocks that fit into `width`, each with the columns that name the rows.
 
-    On a terminal averages are bold and published rows in italics.
+    A published row that has no figure in a block is left out of it. On a terminal averages are bold and published
+    rows in italics.
 
     Laid out here and not by rich, which takes half a second for Tatoeba's languages and a dozen encoders.
     """
@@ -73,7 +74,12 @@ def terminal(table: Table, width: int) -> str:
             lines.append(_BETWEEN.join([" " * _span(keys, widths), *above]).rstrip())
         lines.append(line([c.sub or c.head for c in columns], block))
         lines.append("-" * _span(block, widths))
-        rows = zip(texts, table.rows, strict=True)
+        figures = block[table.n_keys :]
+        rows = (
+            (cells, row)
+            for cells, row in zip(texts, table.rows, strict=True)
+            if not row.is_published or any(row.cells[i].value is not None for i in figures)
+        )
         lines += [line(cells, block, row.is_average, row.is_published) for cells, row in rows]
     return "\n".join([*lines, *([""] if table.notes else []), *table.notes])
 

@@ -1,3 +1,4 @@
+import re
 import shutil
 
 import numpy as np
@@ -9,6 +10,7 @@ from laser_files import CHECKPOINT, CODES, DIM, GREEK, VOCABULARY, sample, write
 from baselines import laser
 from harness import evaluate
 from harness.cache import default_cache_dir
+from harness.data.tatoeba import languages
 from harness.errors import HarnessError, InputError
 from harness.registry import check_spec, encoder_info, load_encoder
 from harness.testing import check_encoder
@@ -72,8 +74,9 @@ def test_the_language_decides_how_a_sentence_is_tokenised(folder):
     assert not differ("a man plays the guitar", "en", "de")
     assert not differ("Dr. Man's house", "tr", "kab")  # Moses has nothing for either: English abbreviations
     assert not differ("siehe bzw. Dort", "tr", "en") and differ("siehe bzw. Dort", "tr", "de")
-    # ISO 639-3 of languages that have a two-letter code.
-    assert not differ(GREEK[0], "ell", "el") and not differ("siehe bzw. Dort", "deu", "de")
+    # ISO 639-3 and 639-2 of languages that have a two-letter code.
+    for code, other in [("ell", "el"), ("gre", "el"), ("deu", "de"), ("ger", "de"), ("deu", "ger")]:
+        assert not differ(GREEK[0], code, other) and not differ("siehe bzw. Dort", code, other)
 
 
 def test_keeps_the_contract(folder):
@@ -144,7 +147,7 @@ def test_fingerprints(folder, tmp_path):
 
 def test_a_language_that_the_tokeniser_does_not_know(folder):
     encoder = load(folder)
-    for lang in ("xx", "jp", "klingon", "EN", "e", "de-AT", "de\n"):
+    for lang in ("xx", "jp", "zzz", "eng-US", "klingon", "EN", "e", "", "de-AT", "de\n"):
         with pytest.raises(InputError, match="is no language that LASER's tokeniser knows; give its ISO 639-1 code"):
             encoder.encode(["a"], lang=lang)
     with pytest.raises(InputError, match="LASER tokenises by language and none is given; add the option lang=CODE"):
@@ -156,15 +159,41 @@ def test_a_language_that_the_tokeniser_does_not_know(folder):
     np.testing.assert_array_equal(by_default.encode(ENGLISH, lang="en"), encoder.encode(ENGLISH, lang="en"))
 
 
+SAME = (
+    "zho=zh chi=zh cmn=zh gre=el ger=de fre=fr jpn=ja baq=eu tib=bo arb=ar als=sq ekk=et fil=tl kw=kw ber=ber wuu=wuu "
+    "yue=yue mni=mni"
+)
+
+
+@pytest.mark.parametrize(("code", "known"), [pair.split("=") for pair in SAME.split()])
+def test_every_code_of_a_language_is_one_to_the_library(code, known):
+    assert laser._language("laser", code) == known
+
+
+def test_the_languages_of_tatoeba_and_of_moses_are_known():
+    from sacremoses.corpus import NonbreakingPrefixes
+
+    for code, language in languages().items():
+        assert laser._language("laser", code) == laser._language("laser", language.lang) == language.lang
+    for code in NonbreakingPrefixes().available_langs.values():
+        assert laser._language("laser", code) == code
+    codes = [code for entry in laser._ISO_639.split() for code in entry.split("/")]
+    assert len(codes) == len(set(codes)) == 2 * 183 + 20 + 16  # 20 have another code in 639-2, 16 a member
+
+
 @pytest.mark.parametrize(
     ("lang", "module", "extra"),
-    [("ja", "MeCab", "ja"), ("jpn", "MeCab", "ja"), ("zh", "jieba", "zh"), ("wuu", "jieba", "zh")],
+    [
+        ("ja", "MeCab", "ja"),
+        ("jpn", "MeCab", "ja"),
+        *((code, "jieba", "zh") for code in ("zh", "zho", "chi", "wuu")),
+    ],
 )
 def test_a_tokeniser_that_is_not_installed(folder, monkeypatch, lang, module, extra):
     monkeypatch.setattr(f"laserembeddings.preprocessing.{module}", None)
     with pytest.raises(InputError) as error:
         load(folder).encode([], lang=lang)
-    known = {"jpn": "ja"}.get(lang, lang)
+    known = {"jpn": "ja", "zho": "zh", "chi": "zh"}.get(lang, lang)
     assert str(error.value) == (
         f"laser: LASER tokenises {known!r} with {module}, which is not installed: "
         f'pip install "laserembeddings-fork[{extra}]"'
@@ -176,8 +205,11 @@ def test_a_tokeniser_that_is_not_installed(folder, monkeypatch, lang, module, ex
 )
 def test_chinese_and_japanese(folder, lang, module, text):
     pytest.importorskip(module)
-    found = load(folder).encode([text, ""], lang=lang)
-    np.testing.assert_allclose(found, by_library(folder, [text, ""], lang), atol=1e-6)
+    expected = by_library(folder, [text, ""], lang)
+    for code in {"zh": ("zh", "zho", "chi", "cmn"), "ja": ("ja", "jpn")}[lang]:
+        np.testing.assert_allclose(load(folder).encode([text, ""], lang=code), expected, atol=1e-6)
+    tokenise = load(folder)._tokeniser
+    assert tokenise(code)(text) != tokenise("en")(text)  # Moses alone parts the characters
 
 
 def cut(path):
@@ -287,7 +319,7 @@ def test_command_line(folder, tmp_path, leaderboard):
 
     done = run(f"laser:{folder}", "--subset", "deu@sample", "--subset", "rus@sample")
     assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr and "tiny" in done.stdout
+    assert not re.search("Traceback|Warning", done.stderr) and "tiny" in done.stdout
 
     data = own_tatoeba(tmp_path, qq=(["a", "b"], ["a", "b"]), jpn=(["男は", "女は"], ["he", "she"]))
     own = ["--data-dir", str(data), "--subset"]
@@ -331,9 +363,36 @@ def test_a_file_that_differs_from_the_first_download_is_refused(folder, empty_ca
         site.files[f"/laser/models/{CODES}"] += b"a b 1\n"
         with pytest.raises(
             InputError, match=r"was not fetched \(sha256 of laser-93langs/93langs.fcodes is .* expected"
-        ):
+        ) as error:
             laser.fetch()
+        assert f"(they are held against {place.parent / 'checksums.sha256'})" in str(error.value)
         assert laser.missing_mb(None) == 1
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_damaged_file_of_the_release_is_fetched_again(folder, empty_cache, monkeypatch, capsys, name):
+    contents = {f"/laser/models/{file}": (folder / file).read_bytes() for file in FILES}
+    with serve(Site(files=contents)) as site:
+        monkeypatch.setenv("HARNESS_MIRROR", site.url)
+        place = laser.fetch() / name
+        for fetch in (laser.fetch, lambda: load_encoder("laser?device=cpu")):
+            cut(place)
+            site.requests.clear()
+            capsys.readouterr()
+            fetch()
+            assert [path for path, _ in site.requests] == [f"/laser/models/{name}"]
+            assert f"{place} is damaged (its sha256 differs from the pinned one): deleted\n" in capsys.readouterr().err
+            assert place.read_bytes() == (folder / name).read_bytes()
+        site.requests.clear()
+        laser.fetch()
+        assert not site.requests
+
+
+def test_damaged_files_that_nothing_is_known_of_are_to_be_deleted(folder, empty_cache):
+    shutil.copytree(folder, laser.release_folder())
+    cut(laser.release_folder() / CHECKPOINT)
+    with pytest.raises(InputError, match=f"{CHECKPOINT} is damaged.*; delete it, then copy or fetch it again$"):
+        load_encoder("laser?device=cpu")
 
 
 def test_a_release_that_cannot_be_fetched(empty_cache, monkeypatch):
@@ -342,7 +401,8 @@ def test_a_release_that_cannot_be_fetched(empty_cache, monkeypatch):
         with pytest.raises(InputError) as error:
             load_encoder("laser")
     assert str(error.value).startswith("laser-93langs was not fetched (HTTP 404 Not Found): download https://dl.fb")
-    assert str(error.value).endswith("and give their folder as laser:DIR, or set HARNESS_MIRROR")
+    place = default_cache_dir() / "models" / "laser-93langs"
+    assert str(error.value).endswith(f" by other means into {place}, or set HARNESS_MIRROR")
     monkeypatch.setenv("HARNESS_CACHE", "/dev/null/cache")
     with pytest.raises(InputError, match=r"cannot be written \(Not a directory\); set HARNESS_CACHE"):
         laser.fetch()

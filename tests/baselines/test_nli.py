@@ -291,7 +291,8 @@ def test_a_loss_that_is_no_number(start, tmp_path, monkeypatch):
     [
         ({"batch_size": 65}, "stage nli has 64 pairs, fewer than a batch of 65"),
         ({"keep_layers": 3}, "--keep-layers must be 1 to 2"),
-        ({"freeze_layers": 3}, "--freeze-layers must be 1 to 2"),
+        ({"keep_layers": 0}, "--keep-layers must be 1 to 2"),
+        ({"freeze_layers": 3}, "--freeze-layers must be 0 to 2"),
         ({"max_length": 41}, "max_length must be 3 to 40"),
         ({"precision": "fp16"}, "fp16 needs a GPU"),
     ],
@@ -307,8 +308,13 @@ def test_another_training_is_not_overwritten(start, tmp_path, monkeypatch, undis
     with pytest.raises(InputError, match=r"is of a training with another seed \(42, now 1\).*--fresh"):
         run(start, undisturbed[0], *STAGES, recipe=other)
     (tmp_path / "mine").mkdir()
-    with pytest.raises(InputError, match="is there already; give another --name or --out"):
-        run(start, tmp_path / "mine", *STAGES)
+    (tmp_path / "mine/thesis.txt").write_text("mine")
+    for fresh in (False, True):
+        with pytest.raises(InputError, match="is there already; give another --name or --out"):
+            run(start, tmp_path / "mine", *STAGES, fresh=fresh)
+        with pytest.raises(InputError, match="is what the training begins with"):
+            run(str(undisturbed[0]), undisturbed[0], *STAGES, fresh=fresh)
+    assert (tmp_path / "mine/thesis.txt").read_text() == "mine" and load(str(undisturbed[0]), device="cpu").dim == 32
     kill_at(monkeypatch, "stage nli: step 5 of")
     with pytest.raises(Killed):
         run(start, tmp_path / "model", *STAGES)
@@ -316,6 +322,21 @@ def test_another_training_is_not_overwritten(start, tmp_path, monkeypatch, undis
     with pytest.raises(InputError, match="with another seed"):
         run(start, tmp_path / "model", *STAGES, recipe=other)
     assert run(start, tmp_path / "model", *STAGES, recipe=other, fresh=True).settings["seed"] == 1
+
+
+@pytest.mark.parametrize("content", ["", "[]", "[1]", '{"a": 1}', '{"settings": 1}', '{"settings": {}}'])
+def test_a_record_of_something_else(start, tmp_path, undisturbed, content):
+    out = tmp_path / "model"
+    out.mkdir()
+    settings = json.dumps(undisturbed[1].settings)
+    (out / "training.json").write_text(content.replace("{}", settings))
+    with pytest.raises(InputError, match=r"training\.json is damaged or of another command; give another") as raised:
+        run(start, out, *STAGES)
+    assert "\n" not in str(raised.value)
+    if content == "[]":
+        assert run(start, out, *STAGES, fresh=True) == undisturbed[1]
+        assert [path.name for path in tmp_path.iterdir()] == ["model"]
+        assert folder_digest(out) == folder_digest(undisturbed[0])
 
 
 def test_starts():

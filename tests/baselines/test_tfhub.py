@@ -1,6 +1,7 @@
 import io
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
@@ -201,6 +202,16 @@ def write_without_signature(folder):
     return folder
 
 
+def write_two_inputs(folder):
+    import tensorflow as tf
+
+    strings = tf.TensorSpec([None], tf.string)
+    model = tf.Module()
+    compare = tf.function(lambda left, right: {"same": left == right}, input_signature=(strings, strings))
+    tf.saved_model.save(model, str(folder), signatures=compare)
+    return folder
+
+
 def write_function(folder, function, *inputs):
     import tensorflow as tf
 
@@ -228,6 +239,10 @@ def test_folders_that_hold_no_sentence_encoder(folder, labse, tmp_path, tensorfl
         (unknown, "needs the operation SentencepieceXY, which neither TensorFlow nor tensorflow_text has"),
         (write_without_signature(tmp_path / "no-signature"), "no usable signature.* has no signature serving_default"),
         (labse[0], "no usable signature, one that takes a tensor of strings"),
+        (
+            write_two_inputs(tmp_path / "two-inputs"),
+            r"no usable signature, one that takes a tensor of strings \(its signature takes 2 inputs: left, right\)",
+        ),
         (
             write_function(tmp_path / "lengths", tf.strings.length, strings),
             r"gives int32 of shape \(1,\), not a vector of floats for each sentence",
@@ -287,9 +302,75 @@ def test_a_handle_is_fetched_once_and_then_found_in_the_librarys_cache(folder, t
             with pytest.raises(InputError, match=f"cannot fetch {site.url}{path} .*use tfhub:FOLDER") as error:
                 load(site.url + path)
             assert "\n" not in str(error.value) and cached_model(site.url + path) is None
+        assert os.environ["TFHUB_CACHE_DIR"] == str(tmp_path / "cache")
     assert load(handle).fingerprint == fetched.fingerprint  # the server is gone
     with pytest.raises(InputError, match="cannot fetch"):
         load(f"{site.url}/other/1")
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    """The harness's cache, where the user has named none for TensorFlow Hub."""
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.delenv("TFHUB_CACHE_DIR", raising=False)
+    return tmp_path / "cache" / "models" / "tfhub"
+
+
+def test_models_are_kept_in_the_harness_cache_unless_another_is_named(folder, own_cache):
+    with serve(Site({"/tiny/1?tf-hub-format=compressed": archive_of(folder)})) as site:
+        fetched = load(f"{site.url}/tiny/1")
+        with pytest.raises(InputError, match=f"unpack it into {own_cache}/"):
+            load(f"{site.url}/none/1")
+    place = cached_model(f"{site.url}/tiny/1")
+    assert place.parent == own_cache and module._digest(place) == module._digest(folder)
+    assert "TFHUB_CACHE_DIR" not in os.environ and socket.getdefaulttimeout() is None
+    assert load(f"{site.url}/tiny/1").fingerprint == fetched.fingerprint
+    info = encoder_info("muse-large")
+    assert not info.is_ready
+    shutil.copytree(folder, own_cache / "97e68b633b7cf018904eb965602b92c9f3ad14c9")
+    assert info.is_ready
+
+
+def test_a_model_that_differs_from_what_was_fetched_first_is_refused(folder, own_cache, tmp_path):
+    other = archive_of(write_muse(tmp_path / "other", seed=1))
+    site = Site({"/tiny/1?tf-hub-format=compressed": archive_of(folder)})
+    with serve(site):
+        handle = f"{site.url}/tiny/1"
+        first = load(handle).fingerprint
+        place = cached_model(handle)
+        pin = place.with_name(f"{place.name}.sha256")
+        assert pin.read_text() == f"{module._digest(folder)}  {handle}\n"
+
+        weights = place / "variables" / "variables.data-00000-of-00001"
+        weights.write_bytes(weights.read_bytes()[:-1] + b"1")
+        with pytest.raises(InputError) as error:
+            load(handle)
+        assert str(error.value) == f"{place} is not what {handle} gave ({pin} differs); delete it and fetch it again"
+        shutil.rmtree(place)
+        assert load(handle).fingerprint == first
+
+        shutil.rmtree(place)
+        site.files["/tiny/1?tf-hub-format=compressed"] = other
+        with pytest.raises(InputError) as error:
+            load(handle)
+        assert str(error.value) == f"{handle} gave another model than the first time; to take it, delete {pin}"
+        assert not place.exists()
+        pin.unlink()
+        assert load(handle).fingerprint != first
+
+
+def test_what_is_no_saved_model_does_not_stay_in_the_cache_unless_it_was_there(folder, own_cache):
+    with serve(Site({"/tiny/1?tf-hub-format=compressed": archive_of(folder / "variables")})) as site:
+        handle = f"{site.url}/tiny/1"
+        with pytest.raises(InputError, match=r"cannot fetch .* \(what came has no saved_model.pb\); download"):
+            load(handle)
+        place = module._cache_folder(handle)
+        assert not place.exists() and not module._pin(place).exists()
+        shutil.copytree(folder, place / "a folder too deep")
+        with pytest.raises(InputError, match=f"{place}, where {handle} belongs, has no saved_model.pb; delete it, or"):
+            load(handle)
+        assert (place / "a folder too deep" / "saved_model.pb").exists()
 
 
 def test_aliases_say_what_they_need(folder, tmp_path, monkeypatch):

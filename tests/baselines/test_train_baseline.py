@@ -96,6 +96,8 @@ SNLI = "gold_label\tsentence1\tsentence2\n"
         (["--language", "xx"], "unknown language 'xx'"),
         (["--data-dir", "nowhere"], "data directory nowhere is not a folder"),
         (["--precision", "fp8"], "Invalid value for '--precision'"),
+        (["--keep-layers", "0"], "Invalid value for '--keep-layers'"),
+        (["--skip", "sts", "--nli", "nli.tsv", "--out", ".", "--fresh"], "is there already; give another --name"),
     ],
 )
 def test_bad_input_is_one_line(leaderboard, tmp_path, start, arguments, message):

@@ -107,6 +107,7 @@ def test_sts_formats(tmp_path: Path, name: str, content: str, origins: list[str]
         ("a,b,5.5\n", r"a\.csv:1: the score 5\.5 is outside 0 to 5"),
         ("sentence1,sentence2,score\n", r"a\.csv:1: 'score' is not a number"),
         (ORIGINAL + "main\tf\t2015\t1\t2\ta\n", r"a\.csv:3: 6 columns, expected 7 or more"),
+        ("score\tsentence1\tsentence2\n", r"a\.csv: no sentence pairs"),
         (KORSTS + "\nmain\tf\t2015\t1\t2\ta\tb\tc\n", r"a\.csv:4: 8 columns, expected 7;"),
         ("", r"a\.csv: no sentence pairs"),
     ],

@@ -18,7 +18,7 @@ from result_records import record, sts, write_records
 
 from harness import registry
 from harness.cli import main
-from harness.data.sources import SAMPLE_DIR
+from harness.data.sources import SAMPLE_DIR, Source
 from harness.registry import EncoderInfo
 from harness.results import ResultStore
 
@@ -108,7 +108,7 @@ def test_measured_with_the_difference(reproduce: Reproduce) -> None:
     assert err.startswith("268 published scores: 6 measured, ")
     assert found["LaBSE", "EN-EN"].endswith("published  79.4  measured 79.45  difference +0.05")
     assert found["LaBSE", "Avg."].endswith("published  93.5  measured 91.50  difference -2.00")
-    assert not any(line.startswith("Table 1  mUSE") for line in found.values()), "the CNN is not the paper's mUSE"
+    assert not any(row == "mUSE" for row, _ in found), "the CNN is not the paper's mUSE"
 
 
 def test_what_is_needed(reproduce: Reproduce, data: Path, labse_here: None) -> None:
@@ -155,12 +155,77 @@ def test_run_takes_all_parts_of_an_average(reproduce: Reproduce, data: Path, lab
 
 
 def test_other_files_under_the_name_of_the_published_set(
-    reproduce: Reproduce, tmp_path: Path, labse_here: None
+    reproduce: Reproduce, tmp_path: Path, labse_here: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """What is there now counts, whatever was measured before."""
     shutil.copytree(SAMPLE_DIR / "sts17", tmp_path / "data" / "sts17")
-    _, lines, _ = reproduce("--run", "--data-dir", str(tmp_path / "data"), "--table", "1")
+    altered = {"name": "sts17", "sha256": "0", "files": {}, "published": False}
+    write_records(tmp_path / "results", [sts("labse", "es-es", 1.0, dataset=altered)])
+    arguments = ("--run", "--data-dir", str(tmp_path / "data"), "--table", "1")
+
+    def spanish() -> str:
+        [line] = [line for line in reproduce(*arguments)[1] if "LaBSE" in line and "ES-ES" in line]
+        return line
+
+    assert spanish().endswith("needs: the published files: leaderboard data verify sts17")
+    assert [r.subset for r in ResultStore(tmp_path / "results").load()] == ["es-es"], "nothing was run on these files"
+    monkeypatch.setattr(Source, "is_published", True)  # the real files in their place
+    assert "  measured " in spanish()
+
+
+def test_damaged_files_are_said_in_their_line(reproduce: Reproduce, tmp_path: Path, labse_here: None) -> None:
+    shutil.copytree(SAMPLE_DIR / "sts17", tmp_path / "data" / "sts17")
+    for file in (tmp_path / "data" / "sts17").rglob("*track3*"):
+        file.unlink()
+        file.with_name(file.name.removesuffix(".gz") + ".gz").write_bytes(b"no gzip")
+    code, lines, _ = reproduce("--data-dir", str(tmp_path / "data"), "--table", "1")
     [line] = [line for line in lines if "LaBSE" in line and "ES-ES" in line]
-    assert line.endswith("needs: the published files: leaderboard data verify sts17")
+    assert code == 0 and "cannot be read" in line and "fetch it again" in line
+
+
+def test_the_second_source_of_a_model_runs_where_the_first_is_not_ready(
+    reproduce: Reproduce, data: Path, labse_here: None
+) -> None:
+    offered = registry._entry_points()
+    offered["labse-tfhub"], offered["labse"] = offered["labse"], offered["laser"]
+    module = sys.modules["made_up_encoders"]
+    module.laser = EncoderInfo(factory=dict, description="", backend="", missing_mb=lambda _: 5.0)  # type: ignore[attr-defined]
+    code, lines, err = reproduce("--run", "--data-dir", str(data), "--table", "2")
+    [line] = [line for line in lines if "LaBSE" in line and "EN-DE" in line]
+    assert code == 0 and "  measured " in line
+    assert {r.encoder for r in ResultStore("results").load()} == {"labse-tfhub"}
+    assert err.count("labse-tfhub (paper): the release of LaBSE's own authors\n") == 1
+
+
+def test_notes_of_differences(reproduce: Reproduce) -> None:
+    write_records(Path("results"), [sts("xlmr-nli-stsb-distilled", "en-en", 82.0), sts("labse", "en-en", 79.0)])
+    _, _, err = reproduce("--table", "1")
+    note, summary = err.splitlines()
+    assert note.startswith("xlmr-nli-stsb-distilled (paper): the model that sentence-transformers publishes")
+    assert "50 languages (in the paper: ten)" in note and summary.startswith("48 published scores: 2 measured")
+    entries = json.loads("\n".join(reproduce("--table", "1", "--format", "json")[1]))
+    assert [entry["encoder"] for entry in entries if entry["note"]] == ["xlmr-nli-stsb-distilled"]
+
+
+def test_a_file_for_the_results_folder(reproduce: Reproduce, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("[]")
+    code, lines, err = reproduce("--results", "file")
+    assert (code, lines) == (2, [])
+    assert err == "error: file: no results in there; run `leaderboard run` first, or name a folder (--results)\n"
+
+
+@pytest.mark.parametrize("option", [("--device", "cpu"), ("--batch-size", "8")])
+def test_options_of_runs_need_a_run(reproduce: Reproduce, option: tuple[str, str]) -> None:
+    message = "error: --device and --batch-size are for runs: give --run too, or leave them out\n"
+    assert reproduce(*option) == (2, [], message)
+
+
+def test_numbers_of_the_first_version(reproduce: Reproduce) -> None:
+    _, lines, _ = reproduce("--table", "4", "--table", "5")
+    assert len({line.index("  published ") for line in lines}) == 1
+    assert sum(line.startswith("Table 5 (v1: 4)  ") for line in lines) == 28
+    assert sum(line.startswith("Table 4          ") for line in lines) == 16
+    assert reproduce("--table", "6", "--format", "md")[1][2].startswith("| Table 6 (v1: 5) | XLM-R mean ")
 
 
 def test_as_markdown(reproduce: Reproduce) -> None:

@@ -136,11 +136,39 @@ def test_published_in_every_format(show: Show) -> None:
         "measured": 87.5,
         "difference": -0.09,
     }
+    assert list(published)[-4:] == ["row", "measured", "difference", "note"]
     [row, other] = csv.DictReader(io.StringIO(show("--format", "csv", *chosen)[1]))
     assert entries(show, "--sort", "difference", *chosen) == [published, measured], "what is missing comes last"
     assert (row["measured"], other["measured"], other["difference"]) == ("", "87.5", "-0.09")
     assert "| *minilm* | *mteb 8b3219a* | *87.59* |" in show("--format", "md", *chosen)[1]
     assert r"\textit{minilm} & \textit{mteb 8b3219a} & \textit{87.59} \\" in show("--format", "latex", *chosen)[1]
+
+
+def test_published_with_notes_of_what_is_not_quite_the_same_model(show: Show) -> None:
+    students = [sts("xlmr-nli-stsb-distilled", "en-en", 82.0), sts("labse", "en-en", 79.0), sts("muse", "es-es", 83.9)]
+    write_records(Path("results"), [*students, sts("labse-tfhub", "en-en", 79.5)])
+    out = show("--published", "--task", "sts17")[1]
+    differences = out.partition("measured against published")[2]
+    assert (
+        "xlmr-nli-stsb-distilled (paper): the model that sentence-transformers publishes as the paper's" in differences
+    )
+    assert "labse-tfhub (mteb): the release of LaBSE's own authors" in differences
+    rows = [line.split() for line in differences.splitlines() if "en-en" in line]
+    assert [row[0] for row in rows] == ["labse", "labse", "labse-tfhub", "labse-tfhub", "xlmr-nli-stsb-distilled"]
+    assert "es-es" not in differences, "the NumPy muse is not the SavedModel"
+    noted = [e for e in entries(show, "--published", "--subset", "en-en", "--encoder", "xlmr-*") if e["note"]]
+    assert [(e["encoder"], e["row"]) for e in noted] == [("xlmr-nli-stsb-distilled", "XLM-R <- SBERT-nli-stsb")]
+
+
+def test_an_accuracy_of_unknown_direction_is_compared_with_neither(show: Show) -> None:
+    scores = {"accuracy_en_xx": 83.7, "accuracy_xx_en": 83.5}
+    write_records(Path("results"), [record("labse", "tatoeba", "avg-all", scores)])
+    found = entries(show, "--published", "--task", "tatoeba", "--subset", "avg-all", "--encoder", "labse")
+    compared = {(e["source"], e["metric"]): e["difference"] for e in found if e["source"] != "measured"}
+    assert compared["Feng et al. (2020), arXiv 2007.01852, Tatoeba", "accuracy"] is None
+    assert [key for key, difference in compared.items() if difference is not None] == [
+        ("embeddings-benchmark/results at f4cc6c8b3, Tatoeba (e34fab6)", "accuracy_xx_en")
+    ]
 
 
 def test_published_without_any_results(show: Show) -> None:
@@ -153,14 +181,34 @@ def test_published_without_any_results(show: Show) -> None:
 
 def test_training_experiments_are_shown_where_they_are_asked_for(show: Show) -> None:
     assert "TED2020" not in show("--published", "--task", "sts17")[1]
+    legend = "Table 5 (v1: 4), Table 6 (v1: 5): training experiments, which `leaderboard reproduce` lists\n"
+    assert legend in show("--published", "--task", "sts17")[1]
     out = show("--published", "--encoder", "*, TED2020")[1]
+    assert "arXiv 2004.09813, Table 5 (v1: 4)\n" in out
     assert "XLM-R <- SBERT-nli-stsb, TED2020  paper    78.0   80.4\n" in out
+
+
+def test_a_block_leaves_out_published_rows_without_a_figure_in_it(show: Show) -> None:
+    write_records(Path("results"), [sts("minilm", "en-en", 87.5)])
+    out = show("--published", "--task", "sts17")[1].partition("measured and published\n")[2]
+    found = (block.strip("\n") for block in out.split("\n\n") if "----" in block)
+    blocks = {block.partition("\n")[0].split()[-1]: block for block in found}
+    korean = blocks["ko-ko"].splitlines()[2:]
+    assert all("  measured  " in line or "  mteb " in line for line in korean) and "43.39" in blocks["ko-ko"]
+    assert sum("  measured  " in line for line in korean) == blocks["avg-same"].count("  measured  ") > 1
+    assert "sbert-nli-stsb " in blocks["avg-same"]
 
 
 def test_published_filters_know_published_names(show: Show) -> None:
     assert {e["metric"] for e in entries(show, "--published", "--task", "mteb-*")} == {"f1_weighted_top1"}
     message = show("--published", "--encoder", "labs")[2]
     assert message == "error: unknown encoder 'labs'; did you mean 'labse' or 'laser'?\n"
+
+
+def test_a_file_for_the_results_folder(show: Show, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("[]")
+    message = "error: file: no results in there; run `leaderboard run` first, or name a folder (--results)\n"
+    assert show("--results", "file") == show("--published", "--results", "file") == (2, "", message)
 
 
 def test_no_results(show: Show, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -121,9 +122,23 @@ def test_no_evaluation_set_at_all(data: DataDir, write: Write) -> None:
     assert len(leakage_guard(open_data_dir(SAMPLE_DIR))) == leakage_guard(open_data_dir(SAMPLE_DIR)).counts["sample"]
 
 
-def test_damaged_stsb(data: DataDir, write: Write) -> None:
-    write("stsb/stsb-de-dev.csv", b"a,b,1\nf\xfcr,b,1\n")
-    with pytest.raises(InputError, match=r"stsb-de-dev\.csv:2: not UTF-8"):
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("stsb/stsb-de-dev.csv", b"a,b,1\nf\xfcr,b,1\n", "stsb-de-dev.csv:2: not UTF-8"),
+        ("stsb/stsb-de-dev.csv", "a,b,1\nc\n", "stsb-de-dev.csv:2: 1 columns, expected 3"),
+        ("stsb/stsb-de-test.csv", "a,b,c,1\n", "stsb-de-test.csv:1: 4 columns, expected 3"),
+        ("stsb/stsb-de-test.csv", 'a,b,1\nc,"d,1\ne,f,1\n', "stsb-de-test.csv:2: not comma-separated values"),
+        ("stsb/stsb-de-test.csv", "", "stsb-de-test.csv: no sentence pairs"),
+        ("stsb/original-en/sts-dev.csv", "m\tf\ty\t1\t2.0\ta\n", "sts-dev.csv:1: 6 columns, expected 7 or more"),
+        ("stsb/original-en/sts-test.csv", "m\tf\ty\t1\ta\tb\tc\n", "sts-test.csv:1: 'a' is not a number"),
+        ("stsb/original-en/sts-test.csv.gz", b"", "sts-test.csv.gz: no sentence pairs"),
+    ],
+)
+def test_damaged_stsb(data: DataDir, write: Write, name: str, content: str | bytes, message: str) -> None:
+    """What is not read is not kept out of training data: no row may be passed over."""
+    write(name, content)
+    with pytest.raises(InputError, match=re.escape(message)):
         leakage_guard(data)
 
 

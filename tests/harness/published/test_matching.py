@@ -13,12 +13,37 @@ from harness.published.matching import Measurements, same_model
     ("spec", "model", "is_same"),
     [
         ("labse", "labse", True),
-        ("labse?name=mine&device=cuda&batch_size=8&precision=bf16", "labse", True),
+        ("labse?name=mine&device=cuda&batch_size=8", "labse", True),
+        ("labse?precision=fp32", "labse", True),
+        ("labse?precision=bf16", "labse", False),
+        ("labse?precision=fp16", "labse", False),
         ("sentence-transformers:sentence-transformers/LaBSE?name=x", "labse", True),
         ("mean-pooling:google-bert/bert-base-multilingual-cased", "mbert-mean", True),
         ("e5-small?prompt=query: ", "e5-small", True),  # what the alias does anyway
         ("sentence-transformers:intfloat/multilingual-e5-small?prompt=query: ", "e5-small", True),
         ("sentence-transformers:a/b", "sentence-transformers:a/b", True),
+        ("mean-pooling:google-bert/bert-base-multilingual-cased?pooling=mean&prompt=", "mbert-mean", True),
+        ("mbert-mean?trust_remote_code=false&normalize=False", "mbert-mean", True),
+        ("mbert-mean?pooling=cls", "mbert-mean", False),
+        ("mbert-mean?normalize=true", "mbert-mean", False),
+        ("tfhub:google/universal-sentence-encoder-multilingual/3", "muse-tfhub", True),
+        (
+            "tfhub:https://tfhub.dev/google/universal-sentence-encoder-multilingual/3/?max_chars=2000",
+            "muse-tfhub",
+            True,
+        ),
+        ("tfhub:google/universal-sentence-encoder-multilingual/3?max_chars=100", "muse-tfhub", False),
+        ("tfhub:google/universal-sentence-encoder-multilingual/3", "muse-large", False),
+        ("tfhub:google/LaBSE/2", "labse-tfhub", False),  # without its preprocessor
+        (
+            "tfhub:google/LaBSE/2?output=default&normalize=true"
+            "&preprocessor=google/universal-sentence-encoder-cmlm/multilingual-preprocess/2",
+            "labse-tfhub",
+            True,
+        ),
+        ("labse-tfhub?normalize=false", "labse-tfhub", False),
+        ("labse-tfhub", "labse", False),
+        ("labse?prompt=", "labse", False),  # the model may have a prompt of its own
         ("labse?prompt=x", "labse", False),
         ("labse?max_length=16", "labse", False),
         ("labse?truncate_dim=64", "labse", False),
@@ -36,6 +61,19 @@ from harness.published.matching import Measurements, same_model
 )
 def test_same_model(spec: str, model: str, is_same: bool) -> None:
     assert same_model(spec, model) is is_same
+
+
+def test_an_old_hub_id_is_that_of_the_hub_and_no_folder_s() -> None:
+    for old, new, model in (
+        ("xlm-roberta-base", "FacebookAI/xlm-roberta-base", "xlmr-mean"),
+        ("bert-base-multilingual-cased", "google-bert/bert-base-multilingual-cased", "mbert-mean"),
+    ):
+        assert same_model(f"mean-pooling:{new}", model)
+        assert same_model(f"mean-pooling:{old}", model, f"mean-pooling/{old}@0123abc|pooling:mean")
+        assert not same_model(f"mean-pooling:{old}?pooling=cls", model, f"mean-pooling/{old}@0123abc|pooling:cls")
+        assert not same_model(f"mean-pooling:{old}", model, "mean-pooling/sha256:0123456789abcdef|pooling:mean")
+    hub = sts("x", "en-en", 50.0, spec="mean-pooling:xlm-roberta-base", fingerprint="mean-pooling/xlm-roberta-base@0")
+    assert Measurements([hub]).of(figure("SBERT page", "XLM-R mean", "en-en")) is not None
 
 
 def figure(source: str, row: str, subset: str, edition: str = "") -> PublishedScore:
@@ -71,7 +109,16 @@ def test_the_cnn_does_not_fill_the_cells_of_the_large_muse() -> None:
     measurements = Measurements([sts("muse", "es-es", 83.9)])
     assert measurements.of(figure("paper", "mUSE", "es-es", "v2")) is None
     assert measurements.of(figure("sts_eval", "universal-sentence-encoder-multilingual-large/3", "es-es")) is None
-    assert measurements.of(figure("sts_eval", "universal-sentence-encoder-multilingual/3", "es-es")) is not None
+    assert measurements.of(figure("sts_eval", "universal-sentence-encoder-multilingual/3", "es-es")) is None
+
+
+def test_each_of_a_figure_s_models() -> None:
+    results = [sts("labse-tfhub", "en-en", 79.5), sts("labse", "en-en", 79.4)]
+    first, second = Measurements(results).each_of(figure("paper", "LaBSE", "en-en", "v2"))
+    assert (first.encoder, first.note) == ("labse", "")
+    assert (second.encoder, second.note) == ("labse-tfhub", "the release of LaBSE's own authors")
+    alone = Measurements(results[:1]).of(figure("paper", "LaBSE", "en-en", "v2"))
+    assert alone is not None and alone.encoder == "labse-tfhub"
 
 
 def test_an_average_that_the_task_does_not_give_is_made_of_its_parts() -> None:

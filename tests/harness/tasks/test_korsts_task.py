@@ -67,9 +67,9 @@ def test_a_set_of_ones_own_is_a_stand_in(leaderboard: Leaderboard, korsts: Path,
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a\tb\t1.0\n", r"sts-test.tsv:1: not the header of KorSTS"),
+        ("a\tb\t1.0\n", r"sts-test.tsv:1: no column sentence1: expected a header"),
         (f"{HEADER}\ng\tf\ty\t1\t5.5\ta\tb\n", r"sts-test.tsv:2: .*5.5"),
-        (f"{HEADER}\ng\tf\ty\t1\t5.0\ta\n", r"sts-test.tsv:2: 5 tabs, expected 6"),
+        (f"{HEADER}\ng\tf\ty\t1\t5.0\ta\n", r"sts-test.tsv:2: 6 columns, expected 7"),
         (f"{HEADER}\n", "no sentence pairs in it"),
     ],
 )

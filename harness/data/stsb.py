@@ -1,0 +1,121 @@
+"""The STS Benchmark and its translations, in their published formats; one row is a pair of sentences with a score.
+
+Every file may be plain or `.gz`. The readers are generators: their errors are raised while they are read.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.data.text import iter_lines, parse_number
+from harness.errors import InputError
+
+_ORIGINAL = ("genre", "filename", "year", "id", "score", "sentence1", "sentence2")
+_MULTI_MT = ("sentence1", "sentence2", "score")
+
+
+class ScoredRow(NamedTuple):
+    """A sentence pair with its score, from 0 (unrelated) to 5 (same meaning).
+
+    `origin` is the STS task's file that it was taken from (`track5.en-en`); None where the file has no such column.
+    """
+
+    sentence1: str
+    sentence2: str
+    score: float
+    origin: str | None
+
+
+def read_scored(path: Path) -> Iterator[ScoredRow]:
+    """Read a file in any of the three formats, which its first line tells.
+
+    Raises:
+        InputError: as the three readers below.
+    """
+    first = next(iter_lines(path), "").split("\t")
+    if set(_MULTI_MT) <= set(first):
+        return read_korsts(path)
+    return read_original(path) if len(first) >= len(_ORIGINAL) else read_multi_mt(path)
+
+
+def read_original(path: Path) -> Iterator[ScoredRow]:
+    """Read the English original: tab-separated without header or quoting, seven columns and perhaps more.
+
+    Raises:
+        InputError: a line with too few columns, a score that is not a number from 0 to 5, no pairs at all; names file
+            and line.
+    """
+    return _scored(path, tab_rows(path, len(_ORIGINAL), None), _ORIGINAL)
+
+
+def read_korsts(path: Path) -> Iterator[ScoredRow]:
+    """Read KorSTS: tab-separated without quoting, with a header that names `score`, `sentence1` and `sentence2`.
+
+    Raises:
+        InputError: no such header, a line with too few or too many columns, a score that is not a number from 0 to 5,
+            no pairs at all; names file and line.
+    """
+    header = next(iter_lines(path), "").split("\t")
+    if absent := [name for name in _MULTI_MT if name not in header]:
+        raise InputError(
+            f"{path}:1: no column {absent[0]}: expected a header with {', '.join(_MULTI_MT)}, separated by tabs; "
+            "fetch the file again"
+        )
+    yield from _scored(path, tab_rows(path, len(header), len(header), skip=1), header)
+
+
+def read_multi_mt(path: Path) -> Iterator[ScoredRow]:
+    """Read STSb Multi MT: comma-separated sentence1, sentence2 and score, with quoting and without header.
+
+    Raises:
+        InputError: not comma-separated values, a row with too few or too many, a score that is not a number from 0 to
+            5, no pairs at all; names file and line.
+    """
+    return _scored(path, _comma_rows(path), _MULTI_MT)
+
+
+def tab_rows(path: Path, least: int, most: int | None, *, skip: int = 0) -> Iterator[tuple[int, Sequence[str]]]:
+    """Lines with their numbers (from 1), split at tabs; the first `skip` are left out.
+
+    Raises:
+        InputError: a line has fewer than `least` columns, or more than `most`; names file and line.
+    """
+    for number, line in enumerate(iter_lines(path), start=1):
+        if number <= skip:
+            continue
+        fields = line.split("\t")
+        if len(fields) < least or (most is not None and len(fields) > most):
+            expected = f"{least}" if most == least else f"{least} or more" if most is None else f"{least} to {most}"
+            raise InputError(f"{path}:{number}: {len(fields)} columns, expected {expected}; fetch the file again")
+        yield number, fields
+
+
+def _comma_rows(path: Path) -> Iterator[tuple[int, Sequence[str]]]:
+    """Rows with the number of the line that each begins at."""
+    rows = csv.reader(iter_lines(path), strict=True)
+    number = 1
+    try:
+        for fields in rows:
+            if len(fields) != len(_MULTI_MT):
+                raise InputError(
+                    f"{path}:{number}: {len(fields)} columns, expected {len(_MULTI_MT)} ({','.join(_MULTI_MT)}); "
+                    "fetch the file again"
+                )
+            yield number, fields
+            number = rows.line_num + 1
+    except csv.Error as error:
+        raise InputError(f"{path}:{number}: not comma-separated values ({error}); fetch the file again") from None
+
+
+def _scored(path: Path, rows: Iterable[tuple[int, Sequence[str]]], columns: Sequence[str]) -> Iterator[ScoredRow]:
+    one, two, score = (columns.index(name) for name in _MULTI_MT)
+    origin = columns.index("filename") if "filename" in columns else None
+    number = 0
+    for number, fields in rows:
+        value = parse_number(fields[score], path, number, low=0, high=5)
+        yield ScoredRow(fields[one], fields[two], value, None if origin is None else fields[origin])
+    if not number:
+        raise InputError(f"{path}: no sentence pairs in it; fetch the file again")
