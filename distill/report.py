@@ -23,6 +23,11 @@ _MAIN = {
 _NON_COMMERCIAL = re.compile(r"\bNC\b|non-?commercial", re.IGNORECASE)
 
 
+def _is_restricted(licence: str) -> bool:
+    """Whether a licence forbids commercial use; what it says in brackets is about the source."""
+    return _NON_COMMERCIAL.search(re.sub(r"\([^)]*\)", "", licence)) is not None
+
+
 @dataclass(frozen=True)
 class UsedCorpus:
     """A corpus that was trained on.
@@ -173,7 +178,7 @@ def model_card(name: str, command: str, trained: Trained) -> str:
     """The README.md of the student, with the hub's metadata at its head."""
     languages = sorted({corpus.language for corpus in trained.corpora} | {"en"})
     licences = sorted({corpus.licence or "not known (a file of the user's own)" for corpus in trained.corpora})
-    restricted = sorted(corpus.name for corpus in trained.corpora if _NON_COMMERCIAL.search(corpus.licence))
+    restricted = sorted(corpus.name for corpus in trained.corpora if _is_restricted(corpus.licence))
     lines = [
         "---",
         "library_name: sentence-transformers",

@@ -28,6 +28,7 @@ PROJECTION_FILE = "teacher_projection.safetensors"
 _STATIC = re.compile(r"static:(unigram|bpe|pruned)-([0-9]+)")
 _SEED = 0  # of samples; a student's own seed is for training
 _SAMPLE = 20_000  # pairs, for what is fitted in closed form
+_SCORE_DECIMALS = 3  # of a static student's vocabulary: a third of the tokenizer's file less
 _PROJECTION_SAMPLE = 4_000  # pairs that a transformer encodes
 _VOCABULARY_SAMPLE = 400_000  # texts, about evenly over the languages
 
@@ -204,7 +205,7 @@ def make_student(
     if kind == "pruned":
         whole = _tokenizer(resolve_start(start.tokenizer)[0])
         counts = balanced({key: count_tokens(whole, texts) for key, texts in texts_by_language.items()})
-        tokenizer = _from_json(prune_tokenizer(whole.to_str(), counts, int(size))[0])
+        tokenizer = _from_json(prune_tokenizer(whole.to_str(), counts, int(size), decimals=_SCORE_DECIMALS)[0])
     else:
         all_texts = [text for texts in texts_by_language.values() for text in texts]
         tokenizer = train_tokenizer(all_texts, kind, int(size))  # type: ignore[arg-type]
