@@ -44,7 +44,7 @@ def leaderboard(tmp_path: Path) -> Leaderboard:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
         )
 
     return run

@@ -36,7 +36,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("site-packages")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index"]
     pip += ["--no-deps", "--no-build-isolation", "--target", str(target), str(source)]
-    done = subprocess.run(pip, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(pip, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     return target
 

@@ -303,7 +303,7 @@ def test_a_model_in_the_hubs_local_cache_needs_no_hub_and_is_known_by_its_commit
     environment = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
     environment.pop("HF_HUB_CACHE", None)
     done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stderr
     fingerprint, vector, error = done.stdout.splitlines()

@@ -31,7 +31,7 @@ def test_two_processes_train_the_same_student_as_one(tmp_path):
             env={**os.environ, "HARNESS_CACHE": str(out) + ".cache", "OMP_NUM_THREADS": "1"},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
         )
         assert done.returncode == 0, done.stderr
         assert done.stdout == f"{out}\n" and done.stderr.count("20 steps, best after 20") == 1

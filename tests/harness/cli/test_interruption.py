@@ -71,7 +71,7 @@ def test_killed_and_run_again_gives_the_same_numbers(tmp_path: Path) -> None:
         assert scores(tmp_path / "b").items() <= expected.items()  # and every file that is there can be read
     assert n_killed > 0
     finished = start(tmp_path / "b")
-    errors = finished.communicate(timeout=60)[1]
+    errors = finished.communicate(timeout=600)[1]
     assert finished.returncode == 0, errors
     assert scores(tmp_path / "b") == expected
     # All but the chunks that the kills cut off was encoded once.
