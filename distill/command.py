@@ -243,6 +243,52 @@ def distill(
         typer.echo(folder)
 
 
+@app.command()
+def compact(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A static student.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write.")],
+) -> None:
+    """Write a static student in a quarter of its size: bytes with a scale a row, a short tokenizer file.
+
+    sentence-transformers and `static:DIR` load it; its vectors are those of the student to 1e-3 in cosine.
+    """
+    from distill.compact import save_compact
+
+    typer.echo(f"{save_compact(folder, out) / 2**20:.2f} MiB", err=True)
+    typer.echo(out)
+
+
+@app.command()
+def ablate(
+    grid: Annotated[str, typer.Argument(metavar="GRID", help="A TOML file, or the one that comes with this: paper.")],
+    results: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")] = Path("results/distillation"),
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", show_default=False, help="Table of the grid. Repeatable.")
+    ] = None,
+    data_dir: DataDirOption = None,
+    cache_dir: CacheDirOption = None,
+    cpu: Annotated[bool, typer.Option("--cpu", help="Do not use a GPU that is there.")] = False,
+) -> None:
+    """Compare distillations that differ in data, size, languages or loss: a page with tables and plots.
+
+    distill/grid.py says what a grid looks like. Killed and run again, it does those that are not done yet.
+    """
+    from harness.errors import InputError
+
+    if data_dir is None:
+        raise InputError("distill ablate needs corpora and evaluation sets: give --data-dir, or set HARNESS_DATA")
+    if cache_dir:
+        os.environ["HARNESS_CACHE"] = str(cache_dir)
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")
+    from distill.ablate import ablate
+    from distill.ablation_page import PAGE_FILE
+    from distill.progress import watch
+
+    with watch() as progress:
+        ablate(grid, results, data_dir=data_dir, only=only or [], on_cpu=cpu, progress=progress)
+    typer.echo(results / PAGE_FILE)
+
+
 def _weight(text: str) -> tuple[str, float]:
     from harness.errors import InputError
 

@@ -185,3 +185,13 @@ static = EncoderInfo(
     extra="student",
     modules=("tokenizers", "safetensors"),
 )
+student = EncoderInfo(
+    factory=load,
+    description="static student of all-MiniLM-L6-v2 that ships with the project, 14 languages, in NumPy",
+    backend="numpy",
+    location=str(STUDENT),
+    dim=256,
+    licence="CC-BY-NC-4.0",
+    extra="student",
+    modules=("tokenizers", "safetensors"),
+)
