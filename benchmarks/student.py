@@ -39,7 +39,7 @@ def main() -> None:
     shares = {"student": 1, "muse": 10}
     encoders = {name: load_encoder(name) for name in shares}
     best = dict.fromkeys(shares, float("inf"))
-    for name, encoder in encoders.items():
+    for encoder in encoders.values():
         encoder.encode(sentences[:100])
     for _ in range(options.repeats):
         for name, encoder in encoders.items():

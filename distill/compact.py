@@ -34,7 +34,8 @@ def save_compact(
 
     The table becomes `embeddings` (int8) and `weights` (a row's scale), the tensors of model2vec; in float16 it stays
     `embedding.weight`. The tokenizer becomes JSON without blanks; the scores of a Unigram vocabulary are rounded to as
-    few decimals as leave the tokens of `check_texts` as they are. JSON and Markdown files and the licence are copied.
+    few decimals as leave the tokens of `check_texts` as they are. JSON and Markdown files, images and
+    the licence are copied; what only a further training needs (the teacher's projection) is not.
 
     Args:
         folder_in: a folder that sentence-transformers saved.
@@ -71,8 +72,8 @@ def save_compact(
     temporary = folder_out.with_name(f".{folder_out.name}.part")
     try:
         shutil.rmtree(temporary, ignore_errors=True)
-        for path in folder_in.rglob("*"):
-            is_copied = path.suffix in (".json", ".md") or path.name.startswith("LICENSE")
+        for path in sorted(folder_in.rglob("*")):
+            is_copied = path.suffix in (".json", ".md", ".png") or path.name.startswith("LICENSE")
             if path.is_file() and is_copied and path.name != _TOKENIZER:
                 target = temporary / path.relative_to(folder_in)
                 target.parent.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from baselines.huggingface import folder_digest, quiet
-from baselines.model_folder import TRAINING_FILE, check_folders, remove_work, replace_folder
+from baselines.model_folder import SETTINGS_FILE, TRAINING_FILE, check_folders, remove_work, replace_folder
 from baselines.nli import _check_equal, _json, _read_json
 from distill.progress import Watcher
 from distill.report import Effort, Trained, UsedCorpus, write_reports
@@ -143,15 +143,22 @@ def _distill(
     recipe = recipe or (STATIC if start.is_static else Recipe())
     check_recipe(recipe, on_cpu)
     dim = start.student_dim(teacher.dim)
+    if any(not 1 <= part <= dim for part in recipe.matryoshka):
+        parts = ", ".join(map(str, recipe.matryoshka))
+        raise InputError(f"Matryoshka dimensions must be 1 to {dim}, the student's, not {parts}")
     filters = filters or Filters()
     guard = leakage_guard(data or bundled_sample())
     if data is None:
         progress.note("no --data-dir: the pairs are kept free of the bundled sample's sentences only")
+    if missing := [name for name, number in guard.counts.items() if not number]:
+        progress.note(f"not in the data directory, so the pairs are not kept free of: {', '.join(missing)}")
     stores = default_cache_dir() / "distill"
     with _first_process_first(on_cpu):
         if fresh and is_first:
             remove_work(work)
-        store = PairStore.build(corpora, filters, guard, stores / "pairs" / _key(corpora, filters), progress.count)
+        store = PairStore.build(
+            corpora, filters, guard, stores / "pairs" / _key(corpora, filters, guard.digest), progress.count
+        )
         development = hold_out(store, guard, data)
         kept = development.kept(store)
         n_held_out = len(store.source_rows) - len(kept)
@@ -159,14 +166,23 @@ def _distill(
             f"{len(store.source_rows):,} pairs of {len(store.parts)} corpora, {len(store.sources):,} distinct sources; "
             f"{n_held_out:,} pairs held out"
         )
-        mixed_batches(recipe, store, kept)  # whether there are enough: better known before the teacher is at work
+        # Here, since it raises if there are too few pairs: better known before the teacher is at work.
+        shares = mixed_batches(recipe, store, kept).shares()
+        for part, share in zip(store.parts, shares, strict=True):
+            dropped = ", ".join(f"{number:,} {reason}" for reason, number in part.dropped.items()) or "none"
+            size = part.stop - part.start
+            progress.note(f"{part.name}: {size:,} pairs, {100 * share:.1f} % of the batches (dropped: {dropped})")
         settings = _settings(teacher, start, recipe, filters, store.digest, development.digest)
         if not fresh and (done := _finished(out, settings)):
             remove_work(work)
             progress.note(f"{out.name}: complete, nothing to do")
             return done
-        _check_equal(settings, _read_json(work / "settings.json") or settings, work)
-        write_atomically(work / "settings.json", _json(settings))
+        stored = _read_json(work / SETTINGS_FILE) or settings
+        if (work / "checkpoints").exists():
+            _check_equal(settings, stored, work)
+        elif stored != settings and is_first:  # nothing is there yet that could be lost
+            remove_work(work)
+        write_atomically(work / SETTINGS_FILE, _json(settings))
 
         vectors = TeacherVectors.build(
             teacher,
@@ -288,10 +304,10 @@ def _settings(
     return plain
 
 
-def _key(corpora: Sequence[Corpus], filters: Filters) -> str:
+def _key(corpora: Sequence[Corpus], filters: Filters, guard: str) -> str:
     """A folder's name for the store of these pairs."""
     files = [[str(path.absolute()) for path in corpus.files] for corpus in corpora]
-    return hashlib.sha256(json.dumps([files, asdict(filters)]).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps([files, asdict(filters), guard]).encode()).hexdigest()[:16]
 
 
 def _finished(out: Path, settings: dict[str, Any]) -> Trained | None:
@@ -301,7 +317,7 @@ def _finished(out: Path, settings: dict[str, Any]) -> Trained | None:
     record = _read_json(out / TRAINING_FILE) or {}
     try:
         done = Trained.from_json(record)
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError, ValueError):
         raise InputError(
             f"{out / TRAINING_FILE} is damaged or of another command; --fresh replaces the student"
         ) from None

@@ -172,9 +172,9 @@ class PairStore:
             with FileLock(folder.with_name(f"{folder.name}.lock")):
                 if not _is_current(folder, digest):
                     _build(corpora, checksums, digest, filters, guard, folder, progress)
+                return cls.open(folder)
         except OSError as error:
             raise cannot_write(folder, error) from None
-        return cls.open(folder)
 
 
 def _is_current(folder: Path, digest: str) -> bool:

@@ -20,12 +20,12 @@ _MAIN = {
     "sts_same": "STS same language",
     "sts_cross": "STS cross-lingual",
 }
-_NON_COMMERCIAL = re.compile(r"\bNC\b|non-?commercial", re.IGNORECASE)
+_NON_COMMERCIAL = re.compile(r"\bNC\b|non-?commercial|\bresearch\b", re.IGNORECASE)
 
 
 def _is_restricted(licence: str) -> bool:
-    """Whether a licence forbids commercial use; what it says in brackets is about the source."""
-    return _NON_COMMERCIAL.search(re.sub(r"\([^)]*\)", "", licence)) is not None
+    """Whether a licence forbids commercial use; what it says was left out of the source does not count."""
+    return _NON_COMMERCIAL.search(re.sub(r"\([^)]*\bleft out\)", "", licence)) is not None
 
 
 @dataclass(frozen=True)

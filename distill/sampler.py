@@ -72,7 +72,9 @@ class MixedBatches:
                 f"{steps:,} steps take {batch_size * steps:,} pairs, but {usable:,} pairs seen at most {max_repeats} "
                 f"times are {caps.sum():,}; give more data, fewer steps or a larger max_repeats"
             )
-        self.draws = _quotas(np.maximum(self._sizes, 1) ** temperature * factors, caps, batch_size * steps)
+        # Relative to the largest, and never 0: a high temperature must not overflow, nor starve the small corpora.
+        relative = np.maximum(self._sizes, 1) / max(1, self._sizes.max(initial=1))
+        self.draws = _quotas(np.maximum(relative**temperature, 1e-12) * factors, caps, batch_size * steps)
         self._bounds = np.cumsum(self.draws)
         # A permutation of the steps, far apart for steps that follow each other: the place at which step s cuts.
         self._phases = np.random.default_rng([seed, 0]).permutation(steps)

@@ -484,6 +484,8 @@ def _make_trainer(
         )
     except ValueError as error:  # a precision that this machine does not have
         raise InputError(f"this machine cannot train so: {one_line(error)}") from error
+    # DataParallel, which the library takes where no launcher is, would cut a static student's bags in two.
+    arguments._n_gpu = min(arguments.n_gpu, 1)
     trainer = Trainer(
         model=student,
         args=arguments,

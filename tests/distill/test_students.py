@@ -397,6 +397,7 @@ def test_the_compact_form_has_the_same_vectors_and_opens_everywhere(static_folde
         "LICENSE",
         "README.md",
         "config_sentence_transformers.json",
+        "curve.png",
         "model.safetensors",
         "modules.json",
         "tokenizer.json",
