@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
-import shlex
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from baselines.training_options import (
+    CpuOption,
+    FreshOption,
+    KeepLayersOption,
+    OutOption,
+    PrecisionChoice,
+    PrecisionOption,
+    PromptOption,
+    SeedOption,
+    given_command,
+)
 from harness.cli.options import CacheDirOption, DataDirOption
 
 if TYPE_CHECKING:
@@ -17,16 +26,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-_PLACES = {"out", "data_dir", "cache_dir", "cpu", "fresh"}  # and machines: not in the model card
 _SPECS = {"teacher", "init"}
-
-
-class PrecisionChoice(str, Enum):
-    """Of the matrix products."""
-
-    fp32 = "fp32"
-    bf16 = "bf16"
-    fp16 = "fp16"
 
 
 @app.callback(invoke_without_command=True)
@@ -48,12 +48,7 @@ def distill(
     name: Annotated[
         str | None, typer.Option(metavar="NAME", show_default=False, help="Of the student. Default: STUDENT-distilled.")
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", show_default=False, help="Folder to write. Default: models/NAME in the cache folder."
-        ),
-    ] = None,
+    out: OutOption = None,
     pairs: Annotated[
         list[str] | None,
         typer.Option(
@@ -93,9 +88,7 @@ def distill(
     tokenizer: Annotated[
         str, typer.Option(metavar="MODEL", help="Whose vocabulary static:pruned-N reduces: folder, hub id or alias.")
     ] = "FacebookAI/xlm-roberta-base",
-    keep_layers: Annotated[
-        int | None, typer.Option(metavar="N", min=1, show_default=False, help="Use a transformer's lowest N layers.")
-    ] = None,
+    keep_layers: KeepLayersOption = None,
     vocabulary: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, show_default=False, help="Keep the N tokens that the pairs use most."),
@@ -104,14 +97,7 @@ def distill(
         bool,
         typer.Option("--fit-projection", help="A transformer gets a linear layer that is fitted before training."),
     ] = False,
-    prompt: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            show_default="the start's own",
-            help="What every sentence begins with (`query: ` for e5), stored with the student.",
-        ),
-    ] = None,
+    prompt: PromptOption = None,
     loss: Annotated[
         str, typer.Option(metavar="LOSS", help="mse, cosine, ranking, or a sum: cosine+0.2*ranking.")
     ] = "mse",
@@ -167,12 +153,10 @@ def distill(
     max_length: Annotated[
         int, typer.Option(metavar="N", help="Tokens after which a transformer cuts a sentence.")
     ] = 128,
-    precision: Annotated[
-        PrecisionChoice, typer.Option(help="Mixed precision; weights are fp32.")
-    ] = PrecisionChoice.fp32,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of dropout, batches and new weights.")] = 42,
-    cpu: Annotated[bool, typer.Option("--cpu", help="Do not use a GPU that is there.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, whatever is there.")] = False,
+    precision: PrecisionOption = PrecisionChoice.fp32,
+    seed: SeedOption = 42,
+    cpu: CpuOption = False,
+    fresh: FreshOption = False,
 ) -> None:
     """Train a multilingual student to have a teacher's vectors, on parallel sentences (knowledge distillation).
 
@@ -236,7 +220,7 @@ def distill(
             recipe=recipe,
             on_cpu=cpu,
             fresh=fresh,
-            command=_command(context),
+            command=given_command(context, "distill", _shown),
             progress=progress,
         )
     if os.environ.get("RANK", "0") == "0":
@@ -267,7 +251,7 @@ def ablate(
     ] = None,
     data_dir: DataDirOption = None,
     cache_dir: CacheDirOption = None,
-    cpu: Annotated[bool, typer.Option("--cpu", help="Do not use a GPU that is there.")] = False,
+    cpu: CpuOption = False,
 ) -> None:
     """Compare distillations that differ in data, size, languages or loss: a page with tables and plots.
 
@@ -311,24 +295,12 @@ def _numbers(text: str) -> tuple[int, ...]:
         raise InputError(f"--matryoshka {text!r}: expected whole numbers as in 64,128") from None
 
 
-def _command(context: typer.Context) -> str:
-    """The command that was given, as one can repeat it elsewhere: without places, files by their names alone."""
+def _shown(key: str, value: Any) -> str:
+    """A value as the model card has it: without places, files by their names alone."""
     from harness.spec import parse_spec
 
-    words = ["leaderboard", "distill"]
-    for parameter in context.command.params:
-        key = parameter.name or ""
-        source = context.get_parameter_source(key)
-        if source is None or source.name != "COMMANDLINE" or key in _PLACES:
-            continue
-        value = context.params[key]
-        for one in value if isinstance(value, list | tuple) else [value]:
-            words.append(parameter.opts[0])
-            if key in _SPECS:
-                words.append(str(parse_spec(one)))
-            elif key == "pairs":
-                words.append(",".join(Path(part).name for part in one.split(",")))
-            elif not isinstance(one, bool):
-                text = one.value if isinstance(one, Enum) else str(one)
-                words.append(Path(text).name if Path(text).is_dir() else text)
-    return shlex.join(words)
+    if key in _SPECS:
+        return str(parse_spec(value))
+    if key == "pairs":
+        return ",".join(Path(part).name for part in value.split(","))
+    return Path(str(value)).name if Path(str(value)).is_dir() else str(value)
