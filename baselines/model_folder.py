@@ -1,10 +1,12 @@
-"""The folder that a training writes, and the folder of its checkpoints: what may be replaced, and how."""
+"""The folder that a training writes, and the folder of its checkpoints: what they hold, and what may be replaced."""
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from harness.errors import InputError
 
@@ -76,3 +78,43 @@ def _check_model(out: Path) -> None:
             f"{out} is there already; give another --name or --out (it is no model that was trained here: it has no "
             f"{TRAINING_FILE})"
         )
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The last checkpoint that is whole: the trainer's state is written last. One that is not is deleted."""
+    whole = []
+    for checkpoint in folder.glob("checkpoint-*"):
+        if read_json(checkpoint / "trainer_state.json") is None:
+            shutil.rmtree(checkpoint, ignore_errors=True)  # several processes may be at it
+        else:
+            whole.append(checkpoint)
+    return max(whole, key=step_of, default=None)
+
+
+def step_of(checkpoint: Path) -> int:
+    """The step after which a checkpoint was written."""
+    return int(checkpoint.name.rpartition("-")[2])
+
+
+def check_equal(ours: Mapping[str, Any], theirs: Mapping[str, Any], where: Path) -> None:
+    """Raises InputError if `where` is from a training with other settings; names one that differs."""
+    for key in (*ours, *theirs):
+        if ours.get(key) != theirs.get(key):
+            raise InputError(
+                f"{where} is of a training with another {key} ({theirs.get(key)}, now {ours.get(key)}); give another "
+                "--name or --out, or --fresh to begin anew"
+            )
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The object in a JSON file; None if it is not there, cut off, or no object."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def as_json(content: object) -> bytes:
+    """JSON with sorted keys, ended by a line end: equal contents give equal bytes."""
+    return (json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()

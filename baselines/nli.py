@@ -19,7 +19,18 @@ from typing import Any, Literal
 
 from baselines.huggingface import Precision, Source, open_model, quiet
 from baselines.labelled_pairs import NLI_LABELS, NLIPairs, ScoredPairs
-from baselines.model_folder import SETTINGS_FILE, TRAINING_FILE, check_folders, remove_work, replace_folder
+from baselines.model_folder import (
+    SETTINGS_FILE,
+    TRAINING_FILE,
+    as_json,
+    check_equal,
+    check_folders,
+    last_checkpoint,
+    read_json,
+    remove_work,
+    replace_folder,
+    step_of,
+)
 from baselines.sentence_transformer import set_max_length
 from baselines.wheels import E5_SMALL_Q4, MINILM
 from harness.errors import InputError
@@ -189,7 +200,7 @@ def _train(
                 f"{recipe.batch_size}; give more, or a smaller --batch-size"
             )
     set_seed(recipe.seed)  # a start may lack weights that are made up when it is loaded
-    model, source = open_model(start, None, lambda source: _open(source, on_cpu))
+    model, source = open_model(start, None, lambda source: open_start(source, on_cpu))
     recipe = _prepare(model, recipe)
     all_settings = json.loads(json.dumps({"start": source.identity, **asdict(recipe), **settings}))
     if fresh:
@@ -199,21 +210,21 @@ def _train(
         remove_work(work)
         _say(f"{out.name}: complete, nothing to do")
         return done
-    _check_equal(all_settings, _read_json(work / SETTINGS_FILE) or all_settings, work)
-    write_atomically(work / SETTINGS_FILE, _json(all_settings))
+    check_equal(all_settings, read_json(work / SETTINGS_FILE) or all_settings, work)
+    write_atomically(work / SETTINGS_FILE, as_json(all_settings))
 
-    before = _read_json(work / "before.json")
+    before = read_json(work / "before.json")
     if before is None:
         before = dev_scores(model, dev)
-        write_atomically(work / "before.json", _json(before))
+        write_atomically(work / "before.json", as_json(before))
     _say(f"dev before: {_listed(before)}")
 
     steps: dict[str, int] = {}
     best = None
     for stage in stages:
         checkpoint, steps[stage.name] = _train_stage(model, stage, recipe, dev, work / stage.name, on_cpu)
-        best = _step_of(checkpoint) if stage.name == "sts" else None
-        model = _open(Source(str(checkpoint), ""), on_cpu)
+        best = step_of(checkpoint) if stage.name == "sts" else None
+        model = open_start(Source(str(checkpoint), ""), on_cpu)
     trained = Trained(all_settings, steps, best, before, dev_scores(model, dev))
     _say(f"dev after: {_listed(trained.dev_after)}")
 
@@ -222,7 +233,7 @@ def _train(
     with quiet():
         model.save_pretrained(str(made), create_model_card=False)
     (made / "README.md").write_text(card(trained), encoding="utf-8")
-    (made / TRAINING_FILE).write_bytes(_json(asdict(trained)))
+    (made / TRAINING_FILE).write_bytes(as_json(asdict(trained)))
     if fresh:
         replace_folder(made, out)
     else:
@@ -233,9 +244,9 @@ def _train(
 
 def _finished(out: Path, settings: Mapping[str, Any]) -> Trained:
     """The record of the model in `out`. Raises InputError if it is of another training, or no record."""
-    record = _read_json(out / TRAINING_FILE) or {}
+    record = read_json(out / TRAINING_FILE) or {}
     try:
-        _check_equal(settings, record["settings"], out)
+        check_equal(settings, record["settings"], out)
         return Trained(**record)
     except (KeyError, TypeError, AttributeError):
         raise InputError(
@@ -270,7 +281,8 @@ def _evaluators(dev: Mapping[str, ScoredPairs]) -> list[Any]:
     ]
 
 
-def _open(source: Source, on_cpu: bool) -> Any:
+def open_start(source: Source, on_cpu: bool) -> Any:
+    """A model to train on, in float32; a bare transformer gets mean pooling."""
     import torch
     from sentence_transformers import SentenceTransformer
 
@@ -290,7 +302,7 @@ def _prepare(model: Any, recipe: Recipe) -> Recipe:
     The prompt is stored with the model and is its default, so that an evaluation uses it too.
     """
     set_max_length("start", model, recipe.max_length)
-    layers = _layers(model)
+    layers = layers_of(model)
     for name, number, least in (("freeze", recipe.freeze_layers, 0), ("keep", recipe.keep_layers, 1)):
         if number is not None and not least <= number <= len(layers):
             raise InputError(f"--{name}-layers must be {least} to {len(layers)}, the layers of the start, not {number}")
@@ -305,7 +317,7 @@ def _prepare(model: Any, recipe: Recipe) -> Recipe:
     return replace(recipe, prompt=prompt)
 
 
-def _layers(model: Any) -> Any:
+def layers_of(model: Any) -> Any:
     """The list of a transformer's layers, the lowest first."""
     from torch.nn import ModuleList
 
@@ -322,7 +334,7 @@ def _freeze(model: Any, number: int) -> None:
     """Keep the weights of the embeddings and of the lowest `number` layers as they are; all others are trained."""
     model.requires_grad_(True)
     if number:
-        frozen = [model.transformers_model.get_input_embeddings(), *_layers(model)[:number]]
+        frozen = [model.transformers_model.get_input_embeddings(), *layers_of(model)[:number]]
         embeddings = getattr(model.transformers_model, "embeddings", None)
         for module in (*frozen, *([embeddings] if embeddings is not None else [])):
             module.requires_grad_(False)
@@ -334,19 +346,19 @@ def _train_stage(
     """Train one stage, or go on with it; returns the checkpoint that it ends with, and its number of steps."""
     steps_per_epoch = math.ceil(len(stage.pairs.sentences1) / recipe.batch_size)
     total = min(stage.epochs * steps_per_epoch, recipe.max_steps or sys.maxsize)
-    last = _last_checkpoint(folder)
-    if last is None or _step_of(last) < total:
+    last = last_checkpoint(folder)
+    if last is None or step_of(last) < total:
         every = min(recipe.eval_steps, steps_per_epoch)
         trainer = _make_trainer(model, stage, recipe, dev, folder, total, every, on_cpu)
         _say(f"stage {stage.name}: {len(stage.pairs.sentences1):,} pairs, {total:,} steps of {recipe.batch_size}")
         if last is not None:
-            _say(f"stage {stage.name}: goes on after step {_step_of(last):,}")
+            _say(f"stage {stage.name}: goes on after step {step_of(last):,}")
         with quiet():
             trainer.train(resume_from_checkpoint=str(last) if last else None)
         last = folder / f"checkpoint-{total}"
     if stage.name == "nli":
         return last, total
-    best = _read_json(last / "trainer_state.json")
+    best = read_json(last / "trainer_state.json")
     if not best or not best["best_global_step"]:
         raise InputError("no checkpoint has a dev score: the vectors of the dev pairs are all alike")
     return folder / f"checkpoint-{best['best_global_step']}", total
@@ -460,44 +472,6 @@ def _diverged(stage: Stage, what: str, folder: Path) -> InputError:
         f"stage {stage.name} has diverged: {what}; the checkpoints are kept in {folder}; begin anew (--fresh) with a "
         "lower --learning-rate, or with --precision fp32"
     )
-
-
-def _last_checkpoint(folder: Path) -> Path | None:
-    """The last checkpoint that is whole: the trainer's state is written last. One that is not is deleted."""
-    whole = []
-    for checkpoint in folder.glob("checkpoint-*"):
-        if _read_json(checkpoint / "trainer_state.json") is None:
-            shutil.rmtree(checkpoint)
-        else:
-            whole.append(checkpoint)
-    return max(whole, key=_step_of, default=None)
-
-
-def _step_of(checkpoint: Path) -> int:
-    return int(checkpoint.name.rpartition("-")[2])
-
-
-def _check_equal(ours: Mapping[str, Any], theirs: Mapping[str, Any], where: Path) -> None:
-    """Raises InputError if `where` is from a training with other settings; names one that differs."""
-    for key in (*ours, *theirs):
-        if ours.get(key) != theirs.get(key):
-            raise InputError(
-                f"{where} is of a training with another {key} ({theirs.get(key)}, now {ours.get(key)}); give another "
-                "--name or --out, or --fresh to begin anew"
-            )
-
-
-def _read_json(path: Path) -> dict[str, Any] | None:
-    """The object in a JSON file; None if it is not there, cut off, or no object."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return content if isinstance(content, dict) else None
-
-
-def _json(content: object) -> bytes:
-    return (json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
 def _listed(scores: Mapping[str, float]) -> str:

@@ -105,7 +105,7 @@ def _head(grid: Grid, runs: Sequence[Run], corpora: Collection[str]) -> list[str
     students = sorted({f"`{r.settings.student}`, {r.settings.dim or 'all'} dimensions" for r in runs})
     names = sorted({name.rpartition(".")[0] for name in corpora})
     return [
-        f"# Experiments: {grid.name}",
+        f"# Distillation: the grid `{grid.name}`",
         "",
         f"Students ({'; '.join(students)}) that imitate `{grid.teacher}`; {'; '.join(shapes)}, the weights of the best "
         "development score. "

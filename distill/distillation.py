@@ -19,8 +19,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from baselines.huggingface import folder_digest, quiet
-from baselines.model_folder import SETTINGS_FILE, TRAINING_FILE, check_folders, remove_work, replace_folder
-from baselines.nli import _check_equal, _json, _read_json
+from baselines.model_folder import (
+    SETTINGS_FILE,
+    TRAINING_FILE,
+    as_json,
+    check_equal,
+    check_folders,
+    read_json,
+    remove_work,
+    replace_folder,
+)
 from distill.progress import Watcher
 from distill.report import Effort, Trained, UsedCorpus, write_reports
 from distill.start import Start, load_projection, make_student, open_student, save_projection, teacher_projection
@@ -177,12 +185,12 @@ def _distill(
             remove_work(work)
             progress.note(f"{out.name}: complete, nothing to do")
             return done
-        stored = _read_json(work / SETTINGS_FILE) or settings
+        stored = read_json(work / SETTINGS_FILE) or settings
         if (work / "checkpoints").exists():
-            _check_equal(settings, stored, work)
+            check_equal(settings, stored, work)
         elif stored != settings and is_first:  # nothing is there yet that could be lost
             remove_work(work)
-        write_atomically(work / SETTINGS_FILE, _json(settings))
+        write_atomically(work / SETTINGS_FILE, as_json(settings))
 
         vectors = TeacherVectors.build(
             teacher,
@@ -314,14 +322,14 @@ def _finished(out: Path, settings: dict[str, Any]) -> Trained | None:
     """The record of the student in `out`; None if there is nothing. Raises InputError if there is anything else."""
     if not out.exists():
         return None
-    record = _read_json(out / TRAINING_FILE) or {}
+    record = read_json(out / TRAINING_FILE) or {}
     try:
         done = Trained.from_json(record)
     except (KeyError, TypeError, AttributeError, ValueError):
         raise InputError(
             f"{out / TRAINING_FILE} is damaged or of another command; --fresh replaces the student"
         ) from None
-    _check_equal(settings, done.settings, out)
+    check_equal(settings, done.settings, out)
     return done
 
 

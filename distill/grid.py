@@ -135,7 +135,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Grid:
-    """What to compare. `teacher` is a spec; every distillation is done once with each of `seeds`."""
+    """What to compare.
+
+    Attributes:
+        name: of the file, or by which the package has it.
+        teacher: its spec.
+        seeds: every distillation is done once with each.
+        tables: in the order of the page.
+    """
 
     name: str
     teacher: str
@@ -168,6 +175,7 @@ def read_grid(location: str | Path) -> Grid:
     """
     path = Path(location).expanduser()
     shipped = {file.stem: file for file in EXPERIMENTS.glob("*.toml")}
+    name = path.name
     if not path.is_file():
         if path.suffix:
             raise InputError(f"no file {path}; give a grid in TOML, or {', '.join(sorted(shipped))}")
@@ -179,7 +187,7 @@ def read_grid(location: str | Path) -> Grid:
     except (OSError, ValueError) as error:  # TOMLDecodeError is a ValueError
         raise InputError(f"{path}: not TOML ({error})") from None
     try:
-        return _grid(path.stem, content)
+        return _grid(name, content)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baselines.huggingface import Source, folder_digest, open_model
-from baselines.nli import _open, resolve_start
+from baselines.nli import open_start, resolve_start
 from harness.errors import InputError
 from harness.registry import load_encoder
 from harness.spec import parse_spec
@@ -166,7 +166,7 @@ def make_student(
         InputError: no such model or tokenizer, or options that do not fit it.
     """
     if start.is_static and not start.is_new_static:
-        model, _ = open_model(start.student, None, lambda source: _open(source, on_cpu=True))
+        model, _ = open_model(start.student, None, lambda source: open_start(source, on_cpu=True))
         return model
     from distill.students import initial_table, static_student, transformer_student, with_fitted_projection
     from distill.vocabulary import balanced, count_tokens, frequencies, prune_tokenizer, train_tokenizer
@@ -218,7 +218,7 @@ def make_student(
 
 def open_student(folder: Path, on_cpu: bool) -> Any:
     """A student that was saved here."""
-    return _open(Source(str(folder), ""), on_cpu)
+    return open_start(Source(str(folder), ""), on_cpu)
 
 
 def load_projection(folder: Path) -> NDArray[np.float32] | None:
@@ -292,7 +292,7 @@ def _is_static_folder(folder: Path) -> bool:
 
 
 def _static_dim(folder: Path) -> int:
-    model, _ = open_model(str(folder), None, lambda source: _open(source, on_cpu=True))
+    model, _ = open_model(str(folder), None, lambda source: open_start(source, on_cpu=True))
     return int(model.get_embedding_dimension())
 
 

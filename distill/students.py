@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from baselines.batches import legal_text
 from baselines.huggingface import open_model
-from baselines.nli import _layers, _open
+from baselines.nli import layers_of, open_start
 from baselines.sentence_transformer import set_max_length
 from distill.vocabulary import piece_texts, prune_tokenizer
 from harness.encoder import Encoder, check_vectors
@@ -63,12 +63,12 @@ def transformer_student(
 
     if dim < 1:
         raise InputError(f"a student has at least 1 dimension, not {dim}")
-    loaded, _ = open_model(location, None, lambda source: _open(source, on_cpu))
+    loaded, _ = open_model(location, None, lambda source: open_start(source, on_cpu))
     if loaded.transformers_model is None:
         raise InputError(f"{location!r} has no transformer; name another, or a static student (static:...)")
     set_max_length("student", loaded, max_length)
     if keep_layers is not None:
-        layers = _layers(loaded)
+        layers = layers_of(loaded)
         if not 1 <= keep_layers <= len(layers):
             raise InputError(f"{location!r} has {len(layers)} layers; keep 1 to {len(layers)}, not {keep_layers}")
         del layers[keep_layers:]

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baselines.huggingface import Precision, quiet, torch_dtype
-from baselines.nli import _last_checkpoint, _read_json, _step_of
+from baselines.model_folder import last_checkpoint, read_json, step_of
 from distill.development import Development
 from distill.progress import Watcher
 from distill.tokens import Tokens, tokenise
@@ -232,13 +232,13 @@ def train(
     def evaluate() -> dict[str, float]:
         return development.evaluate(lambda texts: _encode(student, texts, recipe.precision), wanted)
 
-    last = _last_checkpoint(folder)
+    last = last_checkpoint(folder)
     state = _state_of(last)
     if last is None:
         scores = {f"eval_{name}": value for name, value in evaluate().items()}
         write_atomically(folder / _START, json.dumps(scores).encode())
     else:
-        progress.note(f"goes on after step {_step_of(last):,} of {total:,}")
+        progress.note(f"goes on after step {step_of(last):,} of {total:,}")
     columns = _columns(student, pairs, 2 * recipe.batch_size * total, folder.with_name("tokens"), progress)
     trainer = _make_trainer(
         recipe,
@@ -258,7 +258,7 @@ def train(
         with quiet():
             trainer.train(resume_from_checkpoint=str(last) if last else None)
         trainer.accelerator.wait_for_everyone()
-        state = _state_of(_last_checkpoint(folder))
+        state = _state_of(last_checkpoint(folder))
     best = int(state["best_global_step"])
     with quiet():
         trainer._load_from_checkpoint(str(folder / f"checkpoint-{best}"))
@@ -269,7 +269,7 @@ def train(
         model=student.eval(),
         steps=int(state["global_step"]),
         best_step=best,
-        curve=[_point({"step": 0, **(_read_json(folder / _START) or {})}), *map(_point, evaluations)],
+        curve=[_point({"step": 0, **(read_json(folder / _START) or {})}), *map(_point, evaluations)],
         losses=[(int(entry["step"]), round(float(entry["loss"]), 6)) for entry in history if "loss" in entry],
         shares=dict(zip((part.name for part in pairs.parts), map(float, batches.shares()), strict=True)),
         seconds=evaluations[-1][_SECONDS],
@@ -548,7 +548,7 @@ def _has_stopped(recipe: Recipe, history: list[dict[str, Any]]) -> bool:
 
 def _state_of(checkpoint: Path | None) -> dict[str, Any]:
     """The trainer's state in a checkpoint; empty if there is none."""
-    return (_read_json(checkpoint / "trainer_state.json") if checkpoint else None) or {}
+    return (read_json(checkpoint / "trainer_state.json") if checkpoint else None) or {}
 
 
 def _history(state: Mapping[str, Any]) -> list[dict[str, Any]]:
