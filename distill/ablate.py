@@ -34,7 +34,7 @@ from distill.progress import Watcher
 from distill.start import make_student, teacher_projection
 from distill.static import StaticEncoder
 from distill.students import static_student
-from distill.teacher import TeacherVectors
+from distill.teacher import TeacherVectors, store_name
 from distill.training import STATIC, Recipe, check_recipe, train
 from harness.cache import default_cache_dir
 from harness.data.leakage import leakage_guard
@@ -158,7 +158,7 @@ def _gather(grid: Grid, settings: Iterable[Settings], data: DataDir, teacher: En
     vectors = TeacherVectors.build(
         teacher,
         pairs.sources,
-        stores / "teacher" / hashlib.sha256(f"{teacher.fingerprint}\n{pairs.digest}".encode()).hexdigest()[:16],
+        stores / "teacher" / store_name(teacher, pairs.sources),
         progress=partial(progress.count, "teacher's vectors"),
         lang=corpora[0].source_lang,
     )

@@ -145,7 +145,7 @@ def _distill(
     from distill.development import hold_out
     from distill.filters import Filters
     from distill.pairs import PairStore
-    from distill.teacher import TeacherVectors
+    from distill.teacher import TeacherVectors, store_name
     from distill.training import STATIC, Recipe, check_recipe, mixed_batches, train
 
     recipe = recipe or (STATIC if start.is_static else Recipe())
@@ -195,7 +195,7 @@ def _distill(
         vectors = TeacherVectors.build(
             teacher,
             store.sources,
-            stores / "teacher" / hashlib.sha256(f"{teacher.fingerprint}\n{store.digest}".encode()).hexdigest()[:16],
+            stores / "teacher" / store_name(teacher, store.sources),
             progress=partial(progress.count, "teacher's vectors"),
             lang=corpora[0].source_lang,
         )

@@ -95,7 +95,7 @@ class TeacherVectors:
             raise InputError("no sentences for the teacher to encode; give parallel data that is not empty")
         info = {
             "fingerprint": encoder.fingerprint + (f"|lang:{lang}" if encoder.uses_lang else ""),
-            "digest": _digest(sentences),
+            "digest": sentences_digest(sentences),
             "sentences": len(sentences),
             "dim": encoder.dim,
             "dtype": dtype,
@@ -113,7 +113,13 @@ class TeacherVectors:
         return cls.open(folder)
 
 
-def _digest(sentences: Sequence[str]) -> str:
+def store_name(encoder: Encoder, sentences: Sequence[str]) -> str:
+    """A folder's name for the vectors of these sentences by this teacher, and of nothing else."""
+    return sha256(f"{encoder.fingerprint}\n{sentences_digest(sentences)}".encode()).hexdigest()[:16]
+
+
+def sentences_digest(sentences: Sequence[str]) -> str:
+    """SHA-256, in hexadecimal, of the sentences in order."""
     digest = sha256()
     for sentence in sentences:
         content = sentence.encode("utf-8", "surrogatepass")
