@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
 
@@ -25,18 +24,17 @@ from numpy.typing import NDArray
 from baselines.sentence_transformer import SentenceTransformerEncoder
 from distill.ablation_page import Run, write_page
 from distill.corpora import find_corpora
-from distill.development import PAIRS_PER_LANGUAGE, Development, DevPairs, DevSts, _distinct, hold_out
-from distill.distillation import _key
+from distill.development import PAIRS_PER_LANGUAGE, Development, DevPairs, DevSts, distinct, hold_out
 from distill.filters import Filters
 from distill.grid import Grid, Score, Settings, read_grid, resolve_score
 from distill.pairs import PairStore, Part
 from distill.progress import Watcher
 from distill.start import make_student, teacher_projection
 from distill.static import StaticEncoder
+from distill.stores import stored_pairs, stored_vectors
 from distill.students import static_student
-from distill.teacher import TeacherVectors, store_name
+from distill.teacher import TeacherVectors
 from distill.training import STATIC, Recipe, check_recipe, train
-from harness.cache import default_cache_dir
 from harness.data.leakage import leakage_guard
 from harness.data.sources import DataDir, open_data_dir
 from harness.encoder import Encoder
@@ -149,19 +147,9 @@ def _gather(grid: Grid, settings: Iterable[Settings], data: DataDir, teacher: En
         languages |= set(one.languages) or of_corpora
     corpora = find_corpora(data.root, languages=sorted(languages))
     guard = leakage_guard(data)
-    stores = default_cache_dir() / "distill"
-    filters = Filters()
-    pairs = PairStore.build(
-        corpora, filters, guard, stores / "pairs" / _key(corpora, filters, guard.digest), progress.count
-    )
+    pairs = stored_pairs(corpora, Filters(), guard, progress)
     development = hold_out(pairs, guard, data)
-    vectors = TeacherVectors.build(
-        teacher,
-        pairs.sources,
-        stores / "teacher" / store_name(teacher, pairs.sources),
-        progress=partial(progress.count, "teacher's vectors"),
-        lang=corpora[0].source_lang,
-    )
+    vectors = stored_vectors(teacher, pairs, corpora[0].source_lang, progress)
     return _Material(grid.teacher, pairs, vectors, development)
 
 
@@ -280,7 +268,7 @@ class _Material:
             each = math.ceil(PAIRS_PER_LANGUAGE / len(of_language))
             random = np.random.default_rng(0)
             numbers = [random.permutation(self._numbers(part, held_out=True))[:each] for part in of_language]
-            if pairs := _distinct(self.pairs, np.sort(np.concatenate(numbers))):
+            if pairs := distinct(self.pairs, np.sort(np.concatenate(numbers))):
                 found[language] = pairs
         return found
 

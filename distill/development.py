@@ -195,7 +195,7 @@ def hold_out(
     dev = {}
     for language, parts in sorted(by_language.items()):
         chosen = np.concatenate([_draw(part, math.ceil(pairs_per_language / len(parts))) for part in parts])
-        if found := _distinct(pairs, chosen):
+        if found := distinct(pairs, chosen):
             dev[language] = found
             is_held_out[found.source_rows] = True
     if not dev:
@@ -219,7 +219,7 @@ def _draw(part: Any, number: int) -> NDArray[np.int64]:
     return np.sort(part.start + random.permutation(size)[: min(number, size // _LARGEST_SHARE)]).astype(np.int64)
 
 
-def _distinct(pairs: PairStore, numbers: NDArray[np.int64]) -> DevPairs | None:
+def distinct(pairs: PairStore, numbers: NDArray[np.int64]) -> DevPairs | None:
     """Those of the pairs whose source and target are not in an earlier one: equal sentences have no one translation."""
     rows: list[int] = []
     sources: dict[str, None] = {}

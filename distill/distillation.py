@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,6 @@ from baselines.model_folder import (
 from distill.progress import Watcher
 from distill.report import Effort, Trained, UsedCorpus, write_reports
 from distill.start import Start, load_projection, make_student, open_student, save_projection, teacher_projection
-from harness.cache import default_cache_dir
 from harness.data.leakage import leakage_guard
 from harness.data.sources import DataDir, bundled_sample, open_data_dir
 from harness.encoder import Encoder
@@ -144,8 +142,7 @@ def _distill(
 ) -> Trained:
     from distill.development import hold_out
     from distill.filters import Filters
-    from distill.pairs import PairStore
-    from distill.teacher import TeacherVectors, store_name
+    from distill.stores import stored_pairs, stored_vectors
     from distill.training import STATIC, Recipe, check_recipe, mixed_batches, train
 
     recipe = recipe or (STATIC if start.is_static else Recipe())
@@ -160,13 +157,10 @@ def _distill(
         progress.note("no --data-dir: the pairs are kept free of the bundled sample's sentences only")
     if missing := [name for name, number in guard.counts.items() if not number]:
         progress.note(f"not in the data directory, so the pairs are not kept free of: {', '.join(missing)}")
-    stores = default_cache_dir() / "distill"
     with _first_process_first(on_cpu):
         if fresh and is_first:
             remove_work(work)
-        store = PairStore.build(
-            corpora, filters, guard, stores / "pairs" / _key(corpora, filters, guard.digest), progress.count
-        )
+        store = stored_pairs(corpora, filters, guard, progress)
         development = hold_out(store, guard, data)
         kept = development.kept(store)
         n_held_out = len(store.source_rows) - len(kept)
@@ -192,13 +186,7 @@ def _distill(
             remove_work(work)
         write_atomically(work / SETTINGS_FILE, as_json(settings))
 
-        vectors = TeacherVectors.build(
-            teacher,
-            store.sources,
-            stores / "teacher" / store_name(teacher, store.sources),
-            progress=partial(progress.count, "teacher's vectors"),
-            lang=corpora[0].source_lang,
-        )
+        vectors = stored_vectors(teacher, store, corpora[0].source_lang, progress)
         begin = work / "start"
         if not begin.exists():
             projection = teacher_projection(start, vectors, dim, on_principal_axes=bool(recipe.matryoshka))
@@ -310,12 +298,6 @@ def _settings(
     }
     plain: dict[str, Any] = json.loads(json.dumps(settings))
     return plain
-
-
-def _key(corpora: Sequence[Corpus], filters: Filters, guard: str) -> str:
-    """A folder's name for the store of these pairs."""
-    files = [[str(path.absolute()) for path in corpus.files] for corpus in corpora]
-    return hashlib.sha256(json.dumps([files, asdict(filters), guard]).encode()).hexdigest()[:16]
 
 
 def _finished(out: Path, settings: dict[str, Any]) -> Trained | None:

@@ -72,7 +72,8 @@ class MixedBatches:
                 f"{steps:,} steps take {batch_size * steps:,} pairs, but {usable:,} pairs seen at most {max_repeats} "
                 f"times are {caps.sum():,}; give more data, fewer steps or a larger max_repeats"
             )
-        # Relative to the largest, and never 0: a high temperature must not overflow, nor starve the small corpora.
+        # Relative to the largest, so that a high temperature does not overflow; never 0, since small corpora take what
+        # the caps of large ones leave.
         relative = np.maximum(self._sizes, 1) / max(1, self._sizes.max(initial=1))
         self.draws = _quotas(np.maximum(relative**temperature, 1e-12) * factors, caps, batch_size * steps)
         self._bounds = np.cumsum(self.draws)

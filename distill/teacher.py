@@ -113,11 +113,6 @@ class TeacherVectors:
         return cls.open(folder)
 
 
-def store_name(encoder: Encoder, sentences: Sequence[str]) -> str:
-    """A folder's name for the vectors of these sentences by this teacher, and of nothing else."""
-    return sha256(f"{encoder.fingerprint}\n{sentences_digest(sentences)}".encode()).hexdigest()[:16]
-
-
 def sentences_digest(sentences: Sequence[str]) -> str:
     """SHA-256, in hexadecimal, of the sentences in order."""
     digest = sha256()

@@ -119,10 +119,18 @@ def test_temperature_and_weights() -> None:
     assert weighted.draws.tolist() == [100, 200, 100] and weighted.repeats().tolist() == [1.0, 0.02, 0.0025]
 
 
-def test_order_is_shuffled_anew_each_time() -> None:
-    batches = MixedBatches([64], 64, 3, 0)
-    first, second = batches[0].tolist(), batches[1].tolist()
-    assert sorted(first) == sorted(second) == list(range(64)) and first != second
+def test_a_corpus_is_drawn_in_another_order_each_time_round() -> None:
+    """Five batches go through the corpus once: batches of the second time round are not those of the first."""
+    batches = MixedBatches([40], batch_size=8, steps=10, seed=0, max_repeats=2)
+    first, second = ([frozenset(batches[step].tolist()) for step in steps] for steps in (range(5), range(5, 10)))
+    assert frozenset().union(*first) == frozenset().union(*second) == frozenset(range(40))
+    assert set(first).isdisjoint(second)
+
+
+def test_a_high_temperature_does_not_overflow() -> None:
+    """The large corpus gets what its cap allows, the small one the rest."""
+    assert MixedBatches([1000, 10], 100, 20, 0, 100.0, 2).draws.tolist() == [2000, 0]
+    assert MixedBatches([1000, 10], 101, 10, 0, 100.0, 1).draws.tolist() == [1000, 10]
 
 
 @pytest.mark.parametrize(

@@ -160,3 +160,9 @@ def test_real_sts_2017(real_sets: Callable[[str], DataDir]) -> None:
         len(sentences) > 2000
         and "Our current vehicles will be in museums when everyone has their own aircraft." in sentences
     )
+
+
+def test_without_a_data_directory_only_the_sample_is_counted():
+    """A record must not name sets that nobody looked at."""
+    guard = leakage_guard(bundled_sample())
+    assert list(guard.counts) == ["sample"] and guard.counts["sample"] > 1000
