@@ -225,6 +225,7 @@ def _train(
         checkpoint, steps[stage.name] = _train_stage(model, stage, recipe, dev, work / stage.name, on_cpu)
         best = step_of(checkpoint) if stage.name == "sts" else None
         model = open_start(Source(str(checkpoint), ""), on_cpu)
+        freeze_layers(model, recipe.freeze_layers)
     trained = Trained(all_settings, steps, best, before, dev_scores(model, dev))
     _say(f"dev after: {_listed(trained.dev_after)}")
 
@@ -302,13 +303,9 @@ def _prepare(model: Any, recipe: Recipe) -> Recipe:
     The prompt is stored with the model and is its default, so that an evaluation uses it too.
     """
     set_max_length("start", model, recipe.max_length)
-    layers = layers_of(model)
-    for name, number, least in (("freeze", recipe.freeze_layers, 0), ("keep", recipe.keep_layers, 1)):
-        if number is not None and not least <= number <= len(layers):
-            raise InputError(f"--{name}-layers must be {least} to {len(layers)}, the layers of the start, not {number}")
     if recipe.keep_layers is not None:
-        del layers[recipe.keep_layers :]
-        model.transformers_model.config.num_hidden_layers = recipe.keep_layers
+        keep_layers(model, recipe.keep_layers)
+    freeze_layers(model, recipe.freeze_layers)
     prompt = recipe.prompt
     if prompt is None:
         prompt = model.prompts.get(model.default_prompt_name or "") or ""
@@ -317,7 +314,35 @@ def _prepare(model: Any, recipe: Recipe) -> Recipe:
     return replace(recipe, prompt=prompt)
 
 
-def layers_of(model: Any) -> Any:
+def keep_layers(model: Any, number: int) -> None:
+    """Use a transformer's lowest `number` layers only. Raises InputError if it has fewer."""
+    layers = _layers_of(model)
+    _check_layers("keep", number, 1, len(layers))
+    del layers[number:]
+    model.transformers_model.config.num_hidden_layers = number
+
+
+def freeze_layers(model: Any, number: int) -> None:
+    """Keep the weights of the embeddings and of the lowest `number` layers as they are; all others are trained.
+
+    0 freezes nothing, the embeddings neither. Raises InputError if the transformer has fewer layers.
+    """
+    layers = _layers_of(model)
+    _check_layers("freeze", number, 0, len(layers))
+    model.requires_grad_(True)
+    if number:
+        frozen = [model.transformers_model.get_input_embeddings(), *layers[:number]]
+        embeddings = getattr(model.transformers_model, "embeddings", None)
+        for module in (*frozen, *([embeddings] if embeddings is not None else [])):
+            module.requires_grad_(False)
+
+
+def _check_layers(what: str, number: int, least: int, most: int) -> None:
+    if not least <= number <= most:
+        raise InputError(f"--{what}-layers must be {least} to {most}, the layers of the start, not {number}")
+
+
+def _layers_of(model: Any) -> Any:
     """The list of a transformer's layers, the lowest first."""
     from torch.nn import ModuleList
 
@@ -328,16 +353,6 @@ def layers_of(model: Any) -> Any:
     if found is None:
         raise InputError("the start is not a transformer with a list of layers; choose another")
     return found
-
-
-def _freeze(model: Any, number: int) -> None:
-    """Keep the weights of the embeddings and of the lowest `number` layers as they are; all others are trained."""
-    model.requires_grad_(True)
-    if number:
-        frozen = [model.transformers_model.get_input_embeddings(), *layers_of(model)[:number]]
-        embeddings = getattr(model.transformers_model, "embeddings", None)
-        for module in (*frozen, *([embeddings] if embeddings is not None else [])):
-            module.requires_grad_(False)
 
 
 def _train_stage(
@@ -422,7 +437,6 @@ def _make_trainer(
     if recipe.precision == "fp16" and (on_cpu or not torch.cuda.is_available()):
         raise InputError("--precision fp16 needs a GPU; take bf16 or fp32")
     set_seed(recipe.seed)
-    _freeze(model, recipe.freeze_layers)
     if stage.name == "nli":
         loss = SoftmaxLoss(model, model.get_embedding_dimension(), len(NLI_LABELS))
         classifier = loss.classifier

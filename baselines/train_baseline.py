@@ -12,6 +12,7 @@ import typer
 
 from baselines.training_options import (
     CpuOption,
+    FreezeLayersOption,
     FreshOption,
     KeepLayersOption,
     OutOption,
@@ -92,9 +93,7 @@ def train_baseline(
         int, typer.Option(metavar="N", min=1, help="Dev score and checkpoint every N steps, and each epoch.")
     ] = 1000,
     max_length: Annotated[int, typer.Option(metavar="N", help="Tokens after which a sentence is cut.")] = 128,
-    freeze_layers: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Do not train the lowest N layers and the embeddings.")
-    ] = 0,
+    freeze_layers: FreezeLayersOption = 0,
     keep_layers: KeepLayersOption = None,
     prompt: PromptOption = None,
     precision: PrecisionOption = PrecisionChoice.fp32,

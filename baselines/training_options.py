@@ -28,6 +28,9 @@ OutOption = Annotated[
 KeepLayersOption = Annotated[
     int | None, typer.Option(metavar="N", min=1, show_default=False, help="Use a transformer's lowest N layers only.")
 ]
+FreezeLayersOption = Annotated[
+    int, typer.Option(metavar="N", min=0, help="Do not train a transformer's lowest N layers and its embeddings.")
+]
 PromptOption = Annotated[
     str | None,
     typer.Option(

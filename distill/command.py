@@ -10,6 +10,7 @@ import typer
 
 from baselines.training_options import (
     CpuOption,
+    FreezeLayersOption,
     FreshOption,
     KeepLayersOption,
     OutOption,
@@ -89,6 +90,7 @@ def distill(
         str, typer.Option(metavar="MODEL", help="Whose vocabulary static:pruned-N reduces: folder, hub id or alias.")
     ] = "FacebookAI/xlm-roberta-base",
     keep_layers: KeepLayersOption = None,
+    freeze_layers: FreezeLayersOption = 0,
     vocabulary: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, show_default=False, help="Keep the N tokens that the pairs use most."),
@@ -183,7 +185,7 @@ def distill(
     from distill.training import STATIC, Recipe
     from harness.cache import default_cache_dir
 
-    start = Start(student, dim, init, tokenizer, keep_layers, vocabulary, fit_projection, prompt)
+    start = Start(student, dim, init, tokenizer, keep_layers, freeze_layers, vocabulary, fit_projection, prompt)
     given: dict[str, Any] = {
         "batch_size": batch_size,
         "learning_rate": learning_rate,

@@ -22,6 +22,8 @@ from harness.errors import InputError, unknown_name
 
 KINDS = ("mse", "cosine", "ranking")
 
+_CHUNK = 64  # sentences; fewer at a time would keep no GPU busy
+
 
 class DistillationLoss(Module):
     """A loss for sentence-transformers' trainer, with two text columns (source, target) and a label.
@@ -74,7 +76,7 @@ class DistillationLoss(Module):
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """The loss of a batch, a scalar. Its labels are the row numbers, (batch,)."""
-        source, target = (self.model(features)["sentence_embedding"] for features in sentence_features)
+        source, target = (self._embed(features) for features in sentence_features)
         with torch.autocast(source.device.type, enabled=False):  # half precision is for the student's layers alone
             dtype = torch.promote_types(source.dtype, torch.float32)
             source, target = source.to(dtype), target.to(dtype)
@@ -85,6 +87,25 @@ class DistillationLoss(Module):
                 for dim in self._dims
             ]
         return torch.stack(losses).sum() / len(self._dims)
+
+    def _embed(self, features: dict[str, Tensor]) -> Tensor:
+        """The student's vectors, (batch, dim); sentences of about one length go through a transformer together.
+
+        A batch as it comes is padded to its longest sentence, which is several times the mean.
+        """
+        mask = features.get("attention_mask")
+        if mask is None or len(mask) <= _CHUNK:
+            return self.model(features)["sentence_embedding"]  # type: ignore[no-any-return]
+        order = mask.sum(dim=1).argsort(stable=True)
+        vectors = []
+        for rows in torch.split(order, _CHUNK):
+            used = mask[rows].any(dim=0)
+            part = {
+                name: value[rows][:, used] if getattr(value, "shape", None) == mask.shape else value
+                for name, value in features.items()
+            }
+            vectors.append(self.model(part)["sentence_embedding"])
+        return torch.cat(vectors)[order.argsort()]
 
     def get_config_dict(self) -> dict[str, Any]:
         """The settings, for the model card."""

@@ -27,9 +27,8 @@ PROJECTION_FILE = "teacher_projection.safetensors"
 
 _STATIC = re.compile(r"static:(unigram|bpe|pruned)-([0-9]+)")
 _SEED = 0  # of samples; a student's own seed is for training
-_SAMPLE = 20_000  # pairs, for what is fitted in closed form
+_SAMPLE = 20_000  # texts, for what is fitted in closed form: with 4,000 a map of 384 dimensions is 10 % worse
 _SCORE_DECIMALS = 3  # of a static student's vocabulary: a third of the tokenizer's file less
-_PROJECTION_SAMPLE = 4_000  # pairs that a transformer encodes
 _VOCABULARY_SAMPLE = 400_000  # texts, about evenly over the languages
 
 
@@ -45,6 +44,7 @@ class Start:
         init: of a new static student: spec of a multilingual encoder whose vectors of the pieces it begins with.
         tokenizer: of `static:pruned-...`: a folder, hub id or alias of a model with XLM-R's kind of tokenizer.
         keep_layers: of a transformer: only so many of the lowest layers.
+        freeze_layers: of a transformer: so many of the lowest layers are not trained, nor are the embeddings then.
         vocabulary: of a transformer: only so many tokens, those that the pairs use most.
         fit_projection: of a transformer: it gets a linear layer, fitted to the teacher before training.
         prompt: of a transformer: what every sentence begins with; None: as it has it.
@@ -55,6 +55,7 @@ class Start:
     init: str | None = None
     tokenizer: str = "FacebookAI/xlm-roberta-base"
     keep_layers: int | None = None
+    freeze_layers: int = 0
     vocabulary: int | None = None
     fit_projection: bool = False
     prompt: str | None = None
@@ -77,6 +78,7 @@ class Start:
             "init": str(parse_spec(self.init)) if self.init else None,
             "tokenizer": _label(self.tokenizer) if self.student.startswith("static:pruned") else None,
             "keep_layers": self.keep_layers,
+            "freeze_layers": self.freeze_layers,
             "vocabulary": self.vocabulary,
             "fit_projection": self.fit_projection,
             "prompt": self.prompt,
@@ -118,6 +120,7 @@ class Start:
         if self.is_static:
             given = {
                 "--keep-layers": self.keep_layers,
+                "--freeze-layers": self.freeze_layers,
                 "--vocabulary": self.vocabulary,
                 "--fit-projection": self.fit_projection,
                 "--prompt": self.prompt,
@@ -191,6 +194,7 @@ def make_student(
             location,
             dim,
             keep_layers=start.keep_layers,
+            freeze_layers=start.freeze_layers,
             counts=counts,
             vocabulary=start.vocabulary,
             max_length=max_length,
@@ -198,7 +202,7 @@ def make_student(
             seed=seed,
             on_cpu=on_cpu,
         )
-        return with_fitted_projection(student, *sampled(_PROJECTION_SAMPLE)) if start.fit_projection else student
+        return with_fitted_projection(student, *sampled(_SAMPLE)) if start.fit_projection else student
 
     kind, size = _STATIC.fullmatch(start.student).groups()  # type: ignore[union-attr]
     texts_by_language = _texts(pairs, kept)

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from baselines.batches import legal_text
 from baselines.huggingface import open_model
-from baselines.nli import layers_of, open_start
+from baselines.nli import freeze_layers as freeze
+from baselines.nli import keep_layers as keep
+from baselines.nli import open_start
 from baselines.sentence_transformer import set_max_length
 from distill.vocabulary import piece_texts, prune_tokenizer
 from harness.encoder import Encoder, check_vectors
@@ -32,6 +34,7 @@ def transformer_student(
     dim: int,
     *,
     keep_layers: int | None = None,
+    freeze_layers: int = 0,
     counts: NDArray[np.number[Any]] | None = None,
     vocabulary: int | None = None,
     max_length: int = 128,
@@ -47,6 +50,7 @@ def transformer_student(
         location: a folder or a hub id.
         dim: length of the student's vectors, which is the teacher's.
         keep_layers: only so many of the lowest layers.
+        freeze_layers: so many of the lowest layers are not to be trained, nor the embeddings then.
         counts: how often each token occurs in the training data (see `distill.vocabulary.count_tokens`).
         vocabulary: how many tokens to keep, by `counts` (see `distill.vocabulary.prune_tokenizer`); None: all.
         max_length: tokens after which a sentence is cut.
@@ -68,15 +72,12 @@ def transformer_student(
         raise InputError(f"{location!r} has no transformer; name another, or a static student (static:...)")
     set_max_length("student", loaded, max_length)
     if keep_layers is not None:
-        layers = layers_of(loaded)
-        if not 1 <= keep_layers <= len(layers):
-            raise InputError(f"{location!r} has {len(layers)} layers; keep 1 to {len(layers)}, not {keep_layers}")
-        del layers[keep_layers:]
-        loaded.transformers_model.config.num_hidden_layers = keep_layers
+        keep(loaded, keep_layers)
     if vocabulary is not None:
         if counts is None:
             raise InputError("a vocabulary is pruned by the counts of its tokens; none were given")
         _prune_vocabulary(loaded[0], counts, vocabulary)
+    freeze(loaded, freeze_layers)
 
     pooling = Pooling(loaded[0].get_embedding_dimension(), "mean")
     modules = [loaded[0], pooling, *(module for module in loaded if isinstance(module, Dense))]

@@ -468,7 +468,7 @@ def _make_trainer(
             max_grad_norm=recipe.max_gradient_norm,
             bf16=recipe.precision == "bf16",
             fp16=recipe.precision == "fp16",
-            use_cpu=on_cpu,
+            use_cpu=student.device.type == "cpu",  # where there is no GPU, too: else bf16 is refused
             seed=recipe.seed,
             eval_strategy="steps",
             eval_steps=every,

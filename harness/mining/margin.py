@@ -1,0 +1,101 @@
+"""Margin scores, and the pairs that they lead to."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import unknown_name
+from harness.mining.neighbours import Neighbours, nearest
+from harness.mining.vectors import Floats, Ints
+
+Margin = Literal["ratio", "distance", "absolute"]
+Retrieval = Literal["max", "intersect", "forward", "backward"]
+
+
+def margin_scores(similarity: Floats, mean_x: Floats, mean_y: Floats, margin: Margin = "ratio") -> Floats:
+    """score(x, y) = margin(a, b) with a = cos(x, y), b = (mean_x + mean_y) / 2 (Artetxe and Schwenk, section 3.1).
+
+    "ratio" is a / b (0 where b is 0), "distance" a - b, "absolute" a. Shapes broadcast.
+    """
+    if margin == "absolute":
+        return similarity + 0 * mean_x
+    b = (mean_x + mean_y) / 2
+    if margin == "distance":
+        return similarity - b
+    return np.divide(similarity, b, out=np.zeros(np.broadcast_shapes(similarity.shape, b.shape)), where=b != 0)
+
+
+def mine(
+    x: NDArray[np.float32],
+    y: NDArray[np.float32],
+    *,
+    k: int = 4,
+    margin: Margin = "ratio",
+    retrieval: Retrieval = "max",
+    block: int = 2048,
+) -> tuple[Ints, Floats]:
+    """Mine pairs of rows of x and y that translate each other.
+
+    Args:
+        x, y: float32 (n, dim) and (m, dim), arrays or memory maps; their cosine similarity counts.
+        k: neighbours a side for candidates and margin.
+        margin: how a pair's similarity is compared with its neighbourhood, see `margin_scores`.
+        retrieval: "max": the best candidates of both sides in descending score (ties by row of x, then of y), each
+            row used once, scores <= 0 dropped; "intersect": pairs that are each other's best; "forward",
+            "backward": each x's best, each y's best.
+        block: see `nearest`.
+
+    Returns:
+        pairs (p, 2) int64, rows of x and y, and scores (p,) float64, both in descending score.
+
+    Raises:
+        InputError: see `nearest`; or an unknown margin or retrieval.
+    """
+    if margin not in get_args(Margin):
+        raise unknown_name("margin", margin, get_args(Margin))
+    if retrieval not in get_args(Retrieval):
+        raise unknown_name("retrieval", retrieval, get_args(Retrieval))
+    of_x, of_y = nearest(x, y, k, block=block)
+    if of_x.rows.size == 0 or of_y.rows.size == 0:
+        return np.empty((0, 2), np.int64), np.empty(0)
+    mean_x, mean_y = of_x.similarity.mean(axis=1), of_y.similarity.mean(axis=1)
+    best_y, forward = _best_candidate(of_x, margin_scores(of_x.similarity, mean_x[:, None], mean_y[of_x.rows], margin))
+    best_x, backward = _best_candidate(of_y, margin_scores(of_y.similarity, mean_y[:, None], mean_x[of_y.rows], margin))
+    rows_x, rows_y = np.arange(len(x)), np.arange(len(y))
+    if retrieval == "forward":
+        pairs, scores = np.column_stack([rows_x, best_y]), forward
+    elif retrieval == "backward":
+        pairs, scores = np.column_stack([best_x, rows_y]), backward
+    elif retrieval == "intersect":
+        mutual = best_x[best_y] == rows_x
+        pairs, scores = np.column_stack([rows_x, best_y])[mutual], forward[mutual]
+    else:
+        pairs = np.concatenate([np.column_stack([rows_x, best_y]), np.column_stack([best_x, rows_y])])
+        scores = np.concatenate([forward, backward])
+    order = np.lexsort((pairs[:, 1], pairs[:, 0], -scores))
+    pairs, scores = pairs[order], scores[order]
+    if retrieval == "max":
+        taken = _one_to_one(pairs, len(x), len(y)) & (scores > 0)
+        pairs, scores = pairs[taken], scores[taken]
+    return pairs, scores
+
+
+def _best_candidate(neighbours: Neighbours, scores: Floats) -> tuple[Ints, Floats]:
+    """Each row's best neighbour by score (ties: higher similarity, then lowest row) and that score."""
+    # Neighbours are sorted by descending similarity, then row: argmax takes the first of equal scores.
+    first = scores.argmax(axis=1)[:, None]
+    return np.take_along_axis(neighbours.rows, first, 1)[:, 0], np.take_along_axis(scores, first, 1)[:, 0]
+
+
+def _one_to_one(pairs: Ints, n: int, m: int) -> NDArray[np.bool_]:
+    """Which pairs are taken if, from the first to the last, a pair is taken when neither side is taken yet."""
+    free_x, free_y = bytearray(b"\1" * n), bytearray(b"\1" * m)
+    taken = np.zeros(len(pairs), dtype=bool)
+    for i, (row, column) in enumerate(pairs.tolist()):
+        if free_x[row] and free_y[column]:
+            free_x[row] = free_y[column] = 0
+            taken[i] = True
+    return taken
