@@ -301,6 +301,7 @@ class _Material:
             None,
             max_length=Recipe.max_length,
             seed=seed,
+            precision=Recipe.precision,
             on_cpu=on_cpu,
         )
         self._tokenizer = data, made[0].tokenizer

@@ -28,6 +28,7 @@ from baselines.model_folder import (
     remove_work,
     replace_folder,
 )
+from baselines.nli import freeze_layers
 from distill.progress import Watcher
 from distill.report import Effort, Trained, UsedCorpus, write_reports
 from distill.start import Start, load_projection, make_student, open_student, save_projection, teacher_projection
@@ -200,10 +201,13 @@ def _distill(
                 projection,
                 max_length=recipe.max_length,
                 seed=recipe.seed,
+                precision=recipe.precision,
                 on_cpu=on_cpu,
             )
             _save(made, begin, lambda folder: save_projection(folder, projection))
     model = open_student(begin, on_cpu)
+    if start.freeze_layers:
+        freeze_layers(model, start.freeze_layers)
     projection = load_projection(begin)
     fitted = train(
         recipe,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.huggingface import Source, folder_digest, open_model
+from baselines.huggingface import Precision, Source, folder_digest, open_model
 from baselines.nli import open_start, resolve_start
 from harness.errors import InputError
 from harness.registry import load_encoder
@@ -159,6 +159,7 @@ def make_student(
     *,
     max_length: int,
     seed: int,
+    precision: Precision,
     on_cpu: bool,
 ) -> Any:
     """The `SentenceTransformer` that a student begins as.
@@ -194,7 +195,6 @@ def make_student(
             location,
             dim,
             keep_layers=start.keep_layers,
-            freeze_layers=start.freeze_layers,
             counts=counts,
             vocabulary=start.vocabulary,
             max_length=max_length,
@@ -202,7 +202,7 @@ def make_student(
             seed=seed,
             on_cpu=on_cpu,
         )
-        return with_fitted_projection(student, *sampled(_SAMPLE)) if start.fit_projection else student
+        return with_fitted_projection(student, *sampled(_SAMPLE), precision) if start.fit_projection else student
 
     kind, size = _STATIC.fullmatch(start.student).groups()  # type: ignore[union-attr]
     texts_by_language = _texts(pairs, kept)

@@ -7,6 +7,7 @@ fitted here is fitted in closed form in float64, and gives the same numbers agai
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baselines.batches import legal_text
-from baselines.huggingface import open_model
-from baselines.nli import freeze_layers as freeze
+from baselines.huggingface import Precision, open_model, torch_dtype
 from baselines.nli import keep_layers as keep
 from baselines.nli import open_start
 from baselines.sentence_transformer import set_max_length
@@ -23,6 +23,7 @@ from distill.vocabulary import piece_texts, prune_tokenizer
 from harness.encoder import Encoder, check_vectors
 from harness.errors import InputError
 
+_BATCH = 128  # sentences of about one length
 _RIDGE = 1e-3
 _RARE = 1e-3  # a token as frequent as this has half the weight of a rare one
 
@@ -34,7 +35,6 @@ def transformer_student(
     dim: int,
     *,
     keep_layers: int | None = None,
-    freeze_layers: int = 0,
     counts: NDArray[np.number[Any]] | None = None,
     vocabulary: int | None = None,
     max_length: int = 128,
@@ -50,7 +50,6 @@ def transformer_student(
         location: a folder or a hub id.
         dim: length of the student's vectors, which is the teacher's.
         keep_layers: only so many of the lowest layers.
-        freeze_layers: so many of the lowest layers are not to be trained, nor the embeddings then.
         counts: how often each token occurs in the training data (see `distill.vocabulary.count_tokens`).
         vocabulary: how many tokens to keep, by `counts` (see `distill.vocabulary.prune_tokenizer`); None: all.
         max_length: tokens after which a sentence is cut.
@@ -77,7 +76,6 @@ def transformer_student(
         if counts is None:
             raise InputError("a vocabulary is pruned by the counts of its tokens; none were given")
         _prune_vocabulary(loaded[0], counts, vocabulary)
-    freeze(loaded, freeze_layers)
 
     pooling = Pooling(loaded[0].get_embedding_dimension(), "mean")
     modules = [loaded[0], pooling, *(module for module in loaded if isinstance(module, Dense))]
@@ -93,7 +91,7 @@ def transformer_student(
     )
 
 
-def with_fitted_projection(student: Any, texts: Sequence[str], vectors: Floats, *, batch_size: int = 32) -> Any:
+def with_fitted_projection(student: Any, texts: Sequence[str], vectors: Floats, precision: Precision = "fp32") -> Any:
     """A transformer student whose projection is the best linear map to the teacher's space, by ridge regression.
 
     Without any training this is a student already; with it, a good start.
@@ -102,24 +100,29 @@ def with_fitted_projection(student: Any, texts: Sequence[str], vectors: Floats, 
         student: from `transformer_student`; its transformer is shared with the new student, its projection is dropped.
         texts: a sample of source and target sentences.
         vectors: the teacher's vectors of their sources, (len(texts), dim).
-        batch_size: sentences that are encoded at a time.
+        precision: of the matrix products in the transformer.
     """
     from sentence_transformers import SentenceTransformer
 
     bare = SentenceTransformer(modules=[student[0], student[1]], device=str(student.device))
-    found = bare.encode(
-        [legal_text(text) for text in texts],
-        prompt=student.prompts.get(student.default_prompt_name or ""),
-        batch_size=batch_size,
-        show_progress_bar=False,
-    )
-    fitted = ridge_map(found, vectors)
+    bare.prompts, bare.default_prompt_name = student.prompts, student.default_prompt_name
+    fitted = ridge_map(encode(bare, [legal_text(text) for text in texts], precision), vectors)
     return SentenceTransformer(
         modules=[student[0], student[1], _dense(fitted.weights, fitted.offset - fitted.centre @ fitted.weights)],
         device=str(student.device),
         prompts=student.prompts,
         default_prompt_name=student.default_prompt_name,
     )
+
+
+def encode(student: Any, texts: Sequence[str], precision: Precision = "fp32") -> NDArray[np.float32]:
+    """A student's vectors, (len(texts), dim), by matrix products of this precision."""
+    import torch
+
+    half = torch.autocast(student.device.type, torch_dtype(precision)) if precision != "fp32" else nullcontext()
+    with half:
+        vectors = student.encode(list(texts), batch_size=_BATCH, show_progress_bar=False)
+    return np.asarray(vectors, dtype=np.float32)
 
 
 def static_student(tokenizer: Any, dim: int, table: Floats | None = None, *, seed: int = 0) -> Any:

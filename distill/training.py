@@ -12,7 +12,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.huggingface import Precision, quiet, torch_dtype
+from baselines.huggingface import Precision, quiet
 from baselines.model_folder import last_checkpoint, read_json, step_of
 from distill.development import Development
 from distill.progress import Watcher
+from distill.students import encode
 from distill.tokens import Tokens, tokenise
 from harness.errors import InputError, unknown_name
 from harness.registry import one_line
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 _POINTS = 100  # of the loss curve
 _EVALUATIONS = 20  # about as many a training
-_DEV_BATCH = 128
 # A sentence of the development set costs at most what one costs that is trained on; what it took is measured and said.
 _DEV_SHARE = 0.04
 _START = "start.json"  # development scores of the start, beside the checkpoints
@@ -230,7 +230,8 @@ def train(
         return teacher[rows] if projection is None else teacher[rows] @ projection
 
     def evaluate() -> dict[str, float]:
-        return development.evaluate(lambda texts: _encode(student, texts, recipe.precision), wanted)
+        # In the precision of the training: in another it would take too long.
+        return development.evaluate(lambda texts: encode(student, texts, recipe.precision), wanted)
 
     last = last_checkpoint(folder)
     state = _state_of(last)
@@ -359,17 +360,6 @@ def _is_static(student: Any) -> bool:
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
     return isinstance(student[0], StaticEmbedding)
-
-
-def _encode(student: Any, texts: list[str], precision: Precision) -> NDArray[np.float32]:
-    """Vectors of the development set, in the precision of the training: in another they would take too long."""
-    import torch
-
-    batch_size = len(texts) if _is_static(student) else _DEV_BATCH
-    half = torch.autocast(student.device.type, torch_dtype(precision)) if precision != "fp32" else nullcontext()
-    with half:
-        vectors = student.encode(texts, batch_size=batch_size, show_progress_bar=False)
-    return np.asarray(vectors, dtype=np.float32)
 
 
 def _make_trainer(
