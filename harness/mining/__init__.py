@@ -9,14 +9,17 @@ depends neither on the backend nor on the block size or the number of threads.
 """
 
 from harness.mining.margin import Margin, Retrieval, margin_scores, mine
-from harness.mining.neighbours import Neighbours, nearest
+from harness.mining.neighbours import Backend, Neighbours, Progress, available_backends, nearest
 from harness.mining.threshold import best_threshold, precision_recall_f1
 from harness.mining.vectors import normalise, row_norms
 
 __all__ = [
+    "Backend",
     "Margin",
     "Neighbours",
+    "Progress",
     "Retrieval",
+    "available_backends",
     "best_threshold",
     "margin_scores",
     "mine",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import unknown_name
-from harness.mining.neighbours import Neighbours, nearest
+from harness.mining.neighbours import Backend, Neighbours, Progress, nearest
 from harness.mining.vectors import Floats, Ints
 
 Margin = Literal["ratio", "distance", "absolute"]
@@ -29,36 +31,39 @@ def margin_scores(similarity: Floats, mean_x: Floats, mean_y: Floats, margin: Ma
 
 
 def mine(
-    x: NDArray[np.float32],
-    y: NDArray[np.float32],
+    x: NDArray[np.floating[Any]],
+    y: NDArray[np.floating[Any]],
     *,
     k: int = 4,
     margin: Margin = "ratio",
     retrieval: Retrieval = "max",
-    block: int = 2048,
+    backend: Backend = "auto",
+    block: int | None = None,
+    checkpoint: Path | str | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
 ) -> tuple[Ints, Floats]:
     """Mine pairs of rows of x and y that translate each other.
 
     Args:
-        x, y: float32 (n, dim) and (m, dim), arrays or memory maps; their cosine similarity counts.
+        x, y: (n, dim) and (m, dim), float32 or float16, arrays or memory maps; their cosine similarity counts.
         k: neighbours a side for candidates and margin.
         margin: how a pair's similarity is compared with its neighbourhood, see `margin_scores`.
         retrieval: "max": the best candidates of both sides in descending score (ties by row of x, then of y), each
             row used once, scores <= 0 dropped; "intersect": pairs that are each other's best; "forward",
             "backward": each x's best, each y's best.
-        block: see `nearest`.
+        backend, block, checkpoint, on_progress: see `nearest`.
 
     Returns:
         pairs (p, 2) int64, rows of x and y, and scores (p,) float64, both in descending score.
 
     Raises:
-        InputError: see `nearest`; or an unknown margin or retrieval.
+        InputError, MissingExtraError: see `nearest`; or an unknown margin or retrieval.
     """
     if margin not in get_args(Margin):
         raise unknown_name("margin", margin, get_args(Margin))
     if retrieval not in get_args(Retrieval):
         raise unknown_name("retrieval", retrieval, get_args(Retrieval))
-    of_x, of_y = nearest(x, y, k, block=block)
+    of_x, of_y = nearest(x, y, k, backend=backend, block=block, checkpoint=checkpoint, on_progress=on_progress)
     if of_x.rows.size == 0 or of_y.rows.size == 0:
         return np.empty((0, 2), np.int64), np.empty(0)
     mean_x, mean_y = of_x.similarity.mean(axis=1), of_y.similarity.mean(axis=1)

@@ -1,15 +1,26 @@
-"""Nearest neighbours in both directions."""
+"""Nearest neighbours in both directions, by the backend that fits the machine and the size."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import InputError
-from harness.mining.vectors import AT_ONCE, Floats, Ints, Side, similarity
+from harness.errors import InputError, MissingExtraError, unknown_name
+from harness.mining.checkpoint import open_checkpoint
+from harness.mining.vectors import Floats, Ints, Side
+
+Backend = Literal["auto", "numpy", "float32", "bfloat16", "cuda", "faiss"]
+
+# Products of components below which imports and compilation would take longer than the search.
+_WORTH_NUMBA = 10**9
+_WORTH_TORCH = 10**11
+_LARGEST = 1e15  # norms whose products, in less than float32, are far from overflow
 
 
 class Neighbours(NamedTuple):
@@ -19,89 +30,142 @@ class Neighbours(NamedTuple):
     similarity: Floats
 
 
+@dataclass(frozen=True)
+class Progress:
+    """How far a search is.
+
+    Attributes:
+        backend: that is at work.
+        done, total: similarities.
+        rows: of both sides.
+        recomputed: rows whose candidates were not certain to hold their k best, and which were searched once more.
+        candidates: that were scored by the reference similarity.
+    """
+
+    backend: str
+    done: int
+    total: int
+    rows: int
+    recomputed: int = 0
+    candidates: int = 0
+
+
 def nearest(
-    x: NDArray[np.float32], y: NDArray[np.float32], k: int = 4, *, cosine: bool = True, block: int = 2048
+    x: NDArray[np.floating[Any]],
+    y: NDArray[np.floating[Any]],
+    k: int = 4,
+    *,
+    cosine: bool = True,
+    backend: Backend = "auto",
+    block: int | None = None,
+    checkpoint: Path | str | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
 ) -> tuple[Neighbours, Neighbours]:
     """The k' = min(k, size of the other side) nearest neighbours of every row of x in y, and of y in x.
 
-    One pass over tiles of block x 2 block similarities feeds both directions; ties go to the lowest row.
-
-    A float32 product of two vectors of length d errs by at most d u |x| |y| (u = 2^-24, any order of summation, to
-    first order in u; Higham, Accuracy and Stability of Numerical Algorithms, eq. 3.5). So whatever lies more than
-    twice that below the k-th best candidate cannot be among the k best, and only the rest is scored in float64.
+    The result of all backends but "faiss" is the same: selection and scores follow the reference similarity, ties go
+    to the lowest row.
 
     Args:
-        x, y: float32 (n, dim) and (m, dim), finite; arrays or memory maps.
+        x, y: (n, dim) and (m, dim), float32 or float16, finite; arrays or memory maps.
         k: neighbours kept, at least 1.
         cosine: scale the rows to unit norm first; else they are taken as they are.
-        block: rows of a tile; beyond the inputs, some 30 block^2 bytes plus O((n + m) k) are needed.
+        backend: "numpy"; "float32" (blocks of the similarity matrix scanned by compiled code; extra `mining`);
+            "bfloat16" (the same with products in bfloat16; extras `mining` and `torch`); "cuda" (a GPU; extra `torch`);
+            "faiss" (approximate; extra `ann`). "auto" takes the fastest exact one that is there and worth its start.
+        block: rows of x at a time. The blocks take some 100 to 200 MB, or about 30 block^2 bytes, and there is
+            O((n + m) k) beside them and the inputs.
+        checkpoint: folder in which the state is kept between blocks of rows. The same search, interrupted and started
+            again with it, goes on after the last block that is there; the state is removed when the search is done.
+        on_progress: called after every block of rows, and at the end.
 
     Raises:
-        InputError: different dimensions, k < 1, or NaN or infinity (the row is named).
+        InputError: different dimensions, k < 1, NaN or infinity (the row is named), an unknown backend or one that
+            this machine does not have, or a checkpoint of another search.
+        MissingExtraError: the backend's packages are missing.
     """
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
         raise InputError(f"cannot compare vectors of shapes {x.shape} and {y.shape}: (n, dim) and (m, dim) expected")
     if k < 1:
         raise InputError(f"k is at least 1, not {k}")
+    if block is not None and block < 1:
+        raise InputError(f"a block has at least 1 row, not {block}")
     sides = Side(x, "x", cosine=cosine), Side(y, "y", cosine=cosine)
-    # 1.01 covers the terms of higher order in u for every dim < 160,000, and the rounding of the float64 reference.
-    slack = 2 * 1.01 * x.shape[1] * 2.0**-24 * sides[0].largest_norm * sides[1].largest_norm
-    of_x, of_y = _Best(len(x), min(k, len(y))), _Best(len(y), min(k, len(x)))
-    for top in range(0, len(x), block):
-        x_tile = sides[0][top : top + block]
-        for left in range(0, len(y), 2 * block):
-            tile = x_tile @ sides[1][left : left + 2 * block].T
-            for rows, columns in of_x.candidates(tile, top, slack):
-                of_x.update(rows + top, columns + left, similarity(*sides, rows + top, columns + left))
-            for rows, columns in of_y.candidates(tile.T, left, slack):
-                of_y.update(rows + left, columns + top, similarity(*sides, columns + top, rows + left))
-    return Neighbours(of_x.rows, of_x.similarity), Neighbours(of_y.rows, of_y.similarity)
+    name = choose_backend(backend, *sides)
+    if name == "faiss":
+        if checkpoint is not None:
+            raise InputError("an approximate search has no checkpoints; leave out the checkpoint, or the backend faiss")
+        from harness.mining.approximate import nearest_approximate
+
+        return nearest_approximate(x, y, k, cosine=cosine)[:2]
+    k_x, k_y = min(k, len(y)), min(k, len(x))
+    if k_x == 0 or k_y == 0:
+        return _nothing(len(x), k_x), _nothing(len(y), k_y)
+
+    def report(rows_done: int, **work: int) -> None:
+        if on_progress:
+            on_progress(Progress(name, rows_done * len(y), len(x) * len(y), len(x) + len(y), **work))
+
+    with open_checkpoint(checkpoint, sides, f"k={k} cosine={cosine} backend={name} block={block}") as state:
+        if name == "numpy":
+            from harness.mining.plain import nearest_plain
+
+            return nearest_plain(*sides, k_x, k_y, block, state, report)
+        from harness.mining.blocks import Precision, nearest_by_blocks
+
+        return nearest_by_blocks(*sides, k_x, k_y, cast(Precision, name), block, state, report)
 
 
-class _Best:
-    """The running k best of every row."""
+def available_backends() -> list[str]:
+    """The backends that this machine can use now."""
+    found = ["numpy"]
+    if find_spec("numba"):
+        found.append("float32")
+        if find_spec("torch"):
+            found.append("bfloat16")
+    if find_spec("torch"):
+        import torch
 
-    def __init__(self, n: int, k: int):
-        self.k = k
-        self.rows = np.full((n, k), -1, dtype=np.int64)
-        self.similarity = np.full((n, k), -np.inf)
+        if torch.cuda.is_available():
+            found.append("cuda")
+    return [*found, "faiss"] if find_spec("faiss") else found
 
-    def candidates(self, tile: NDArray[np.float32], start: int, slack: float) -> Iterator[tuple[Ints, Ints]]:
-        """Positions in a tile (its rows are rows `start`, ... of this side) that may be among the k best.
 
-        In several parts where ties make them many.
-        """
-        if self.k == 0:
-            return
-        floor = self.similarity[start : start + len(tile), -1]
-        if np.isneginf(floor).any() and tile.shape[1] > self.k:
-            # Nothing to beat yet: the k-th best of this tile is a floor just as good.
-            within = np.partition(tile, tile.shape[1] - self.k, axis=1)[:, -self.k]
-            floor = np.maximum(floor, within)
-        # Rounded down to float32, so that no candidate is lost in the conversion.
-        floor = np.nextafter((floor - slack).astype(np.float32), np.float32(-np.inf))
-        chosen = tile >= floor[:, None]
-        so_far = np.cumsum(np.count_nonzero(chosen, axis=1))
-        first = 0
-        while first < len(tile):
-            before = so_far[first - 1] if first else 0
-            end = max(first + 1, int(np.searchsorted(so_far, before + AT_ONCE // 8, side="right")))
-            rows, columns = np.nonzero(chosen[first:end])
-            if len(rows):
-                yield rows.astype(np.int64, copy=False) + first, columns.astype(np.int64, copy=False)
-            first = end
+def choose_backend(backend: Backend, x: Side, y: Side) -> Backend:
+    """The backend by its name, or for "auto" the one that fits. Raises as `nearest` does."""
+    if backend not in get_args(Backend):
+        raise unknown_name("backend", backend, get_args(Backend))
+    is_too_long = max(x.largest_norm, y.largest_norm) > _LARGEST
+    if backend != "auto":
+        _check_backend(backend)
+        if is_too_long and backend not in ("numpy", "faiss"):
+            raise InputError(f"vectors longer than {_LARGEST:g} are too long for the backend {backend}; take numpy")
+        return backend
+    work = len(x) * len(y) * x.dim
+    if is_too_long or work < _WORTH_NUMBA or not find_spec("numba"):
+        return "numpy"
+    if work >= _WORTH_TORCH and find_spec("torch"):
+        import torch
 
-    def update(self, rows: Ints, columns: Ints, similarity: Floats) -> None:
-        """Take in candidates: `columns[i]` of the other side for `rows[i]` of this one."""
-        beats = similarity >= self.similarity[rows, -1]  # equality: a tie may go to a lower row
-        rows, columns, similarity = rows[beats], columns[beats], similarity[beats]
-        touched = np.unique(rows)
-        # The rows' present best compete with the candidates.
-        all_rows = np.concatenate([np.repeat(touched, self.k), rows])
-        all_columns = np.concatenate([self.rows[touched].ravel(), columns])
-        all_similarity = np.concatenate([self.similarity[touched].ravel(), similarity])
-        order = np.lexsort((all_columns, -all_similarity, all_rows))
-        first = np.searchsorted(all_rows[order], touched)
-        kept = order[first[:, None] + np.arange(self.k)]
-        self.rows[touched] = all_columns[kept]
-        self.similarity[touched] = all_similarity[kept]
+        if torch.cuda.is_available():
+            return "cuda"
+        if torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported():
+            return "bfloat16"
+    return "float32"
+
+
+def _check_backend(name: str) -> None:
+    needs = {"float32": ["numba"], "bfloat16": ["numba", "torch"], "cuda": ["numba", "torch"], "faiss": ["faiss"]}
+    extras = {"numba": "mining", "torch": "torch", "faiss": "ann"}
+    for package in needs.get(name, []):
+        if not find_spec(package):
+            raise MissingExtraError(package, extras[package])
+    if name == "cuda":
+        import torch
+
+        if not torch.cuda.is_available():
+            raise InputError("the backend cuda needs a GPU; this machine has none")
+
+
+def _nothing(n: int, k: int) -> Neighbours:
+    return Neighbours(np.full((n, k), -1, dtype=np.int64), np.full((n, k), -np.inf))

@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from mining_oracle import mine_oracle, threshold_oracle, unit_vectors
@@ -18,8 +18,10 @@ MARGINS = ("ratio", "distance", "absolute")
 RETRIEVALS = ("max", "intersect", "forward", "backward")
 
 
-def assert_like_oracle(x: np.ndarray, y: np.ndarray, k: int, margin: str, retrieval: str, block: int) -> None:
-    pairs, scores = mine(x, y, k=k, margin=margin, retrieval=retrieval, block=block)
+def assert_like_oracle(
+    x: np.ndarray, y: np.ndarray, k: int, margin: str, retrieval: str, block: int, backend: str
+) -> None:
+    pairs, scores = mine(x, y, k=k, margin=margin, retrieval=retrieval, block=block, backend=backend)
     expected_pairs, expected_scores = mine_oracle(unit_vectors(x), unit_vectors(y), k, margin, retrieval)
     assert [tuple(pair) for pair in pairs.tolist()] == expected_pairs
     np.testing.assert_allclose(scores, expected_scores, rtol=1e-9, atol=1e-12)
@@ -38,14 +40,17 @@ def few_values(seed: int, n: int, dim: int) -> np.ndarray:
 @pytest.mark.parametrize("margin", MARGINS)
 @pytest.mark.parametrize("retrieval", RETRIEVALS)
 @pytest.mark.parametrize("block", [1, 3, 2048])
-def test_random_vectors(margin: str, retrieval: str, block: int) -> None:
+def test_random_vectors(margin: str, retrieval: str, block: int, backend: str) -> None:
     rng = np.random.default_rng(1)
     x = rng.standard_normal((23, 8)).astype(np.float32)
     y = np.concatenate([x[::2] + 0.1 * rng.standard_normal((12, 8)), rng.standard_normal((7, 8))]).astype(np.float32)
-    assert_like_oracle(x, y, 4, margin, retrieval, block)
+    assert_like_oracle(x, y, 4, margin, retrieval, block, backend)
 
 
-@settings(max_examples=200, deadline=None)
+PER_BACKEND = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@PER_BACKEND
 @given(
     seed=st.integers(0, 10_000),
     n=st.integers(1, 14),
@@ -58,16 +63,17 @@ def test_random_vectors(margin: str, retrieval: str, block: int) -> None:
 @example(seed=0, n=1, m=1, k=4, margin="ratio", retrieval="max", block=2)
 @example(seed=3, n=14, m=1, k=6, margin="ratio", retrieval="max", block=1)
 def test_ties_duplicates_and_zero_vectors(
-    seed: int, n: int, m: int, k: int, margin: str, retrieval: str, block: int
+    backend: str, seed: int, n: int, m: int, k: int, margin: str, retrieval: str, block: int
 ) -> None:
-    assert_like_oracle(few_values(seed, n, 4), few_values(seed + 1, m, 4), k, margin, retrieval, block)
+    assert_like_oracle(few_values(seed, n, 4), few_values(seed + 1, m, 4), k, margin, retrieval, block, backend)
 
 
 @pytest.mark.parametrize("value", [1.0, 0.0])
 @pytest.mark.parametrize("retrieval", RETRIEVALS)
-def test_all_vectors_equal(value: float, retrieval: str) -> None:
-    x, y = np.full((7, 4), value, np.float32), np.full((5, 4), value, np.float32)
-    assert_like_oracle(x, y, 4, "ratio", retrieval, 2)
+@pytest.mark.parametrize("n", [7, 90])  # with 90, more columns tie than a list of candidates holds
+def test_all_vectors_equal(value: float, retrieval: str, n: int, backend: str) -> None:
+    x, y = np.full((n, 4), value, np.float32), np.full((n - 2, 4), value, np.float32)
+    assert_like_oracle(x, y, 4, "ratio", retrieval, n // 3, backend)
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
@@ -77,34 +83,35 @@ def test_a_side_without_sentences_gives_no_pairs(shape: tuple[int, int]) -> None
     assert pairs.shape == (0, 2) and scores.shape == (0,)
 
 
-def test_a_nearest_neighbour_that_float32_cannot_tell_apart() -> None:
+def test_a_nearest_neighbour_that_float32_cannot_tell_apart(backend: str) -> None:
     # In float32 both products round to the same value; accumulated in float64, row 1 is nearer by 1e-8.
     x = np.array([[1, 1e-4, 0]], np.float32)
     y = np.array([[1, 0, 1], [1, 1e-4, 1]], np.float32)
     assert (x @ y.T)[0, 0] == (x @ y.T)[0, 1]
-    of_x, _ = nearest(x, y, k=1, cosine=False)
+    of_x, _ = nearest(x, y, k=1, cosine=False, backend=backend)
     assert of_x.rows.tolist() == [[1]]
 
 
-@settings(max_examples=60, deadline=None)
+@PER_BACKEND
 @given(
     hnp.arrays(np.float32, st.tuples(st.integers(1, 12), st.just(3)), elements=st.floats(-1, 1, width=16)),
     hnp.arrays(np.float32, st.tuples(st.integers(1, 12), st.just(3)), elements=st.floats(-1, 1, width=16)),
     st.integers(1, 5),
     st.integers(1, 4),
 )
-def test_nearest_matches_a_full_sort(x: np.ndarray, y: np.ndarray, k: int, block: int) -> None:
+def test_nearest_matches_a_full_sort(backend: str, x: np.ndarray, y: np.ndarray, k: int, block: int) -> None:
     full = x.astype(np.float64) @ y.astype(np.float64).T  # exact: 3 products of 11-bit numbers
-    for found, matrix in zip(nearest(x, y, k, cosine=False, block=block), (full, full.T), strict=True):
+    both = nearest(x, y, k, cosine=False, block=block, backend=backend)
+    for found, matrix in zip(both, (full, full.T), strict=True):
         order = np.argsort(-matrix, axis=1, kind="stable")[:, :k]
         assert found.rows.tolist() == order.tolist()
         np.testing.assert_array_equal(found.similarity, np.take_along_axis(matrix, order, 1))
 
 
-def test_result_does_not_depend_on_the_block_size() -> None:
+def test_the_result_depends_neither_on_the_backend_nor_on_the_blocks(backend: str) -> None:
     rng = np.random.default_rng(5)
-    x, y = (rng.standard_normal((700, 64)).astype(np.float32) for _ in range(2))
-    runs = [mine(x, y, block=block) for block in (37, 256, 2048)]
+    x, y = (rng.standard_normal((700, 300)).astype(np.float32) for _ in range(2))
+    runs = [mine(x, y, backend="numpy"), *(mine(x, y, block=block, backend=backend) for block in (37, 256, None))]
     for pairs, scores in runs[1:]:
         np.testing.assert_array_equal(pairs, runs[0][0])
         np.testing.assert_array_equal(scores, runs[0][1])
@@ -134,10 +141,10 @@ def test_normalise_gives_unit_rows_and_keeps_zero() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-42, 1e-20, 1.0, 1e30])
-def test_extreme_norms_are_mined_alike(scale: float) -> None:
+def test_extreme_norms_are_mined_alike(scale: float, backend: str) -> None:
     rng = np.random.default_rng(2)
     x, y = (np.float32(scale) * rng.standard_normal((9, 3)).astype(np.float32) for _ in range(2))
-    assert_like_oracle(x, y, 3, "ratio", "max", 4)
+    assert_like_oracle(x, y, 3, "ratio", "max", 4, backend)
 
 
 @pytest.mark.parametrize("choice", [{"margin": "ratios"}, {"retrieval": "maxx"}])
@@ -147,14 +154,15 @@ def test_unknown_choices_are_refused(choice: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["random", "ties"])
-def test_memory_is_bounded_by_the_blocks(kind: str) -> None:
+def test_memory_is_bounded_by_the_blocks(kind: str, backend: str) -> None:
     n, dim = 6000, 64
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal((n, dim)).astype(np.float32) for _ in range(2))
     if kind == "ties":
         x[:300], y[:300] = 0, 0  # a zero vector is as near to every vector
+    mine(x[:20], y[:20], backend=backend)  # what compiling takes is not of the blocks
     tracemalloc.start()
-    mine(x, y, block=512)
+    mine(x, y, block=512, backend=backend)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 80e6  # the full matrix alone has 144 MB

@@ -1,0 +1,218 @@
+"""Exact nearest neighbours of both sides in one pass over blocks of low-precision similarities.
+
+A block's product, in float32 or bfloat16, feeds both directions. It only finds candidates; a certificate says for every
+row that its k best are among them, and the candidates are scored by the reference similarity.
+
+The bound. Let u be a row of one side and v of the other as the reference has them, a and b two fixed vectors (the
+sides' centres), r = u - a, s = v - b, and q, p what r and s are rounded to. Then
+
+    u.v = r.s + u.b + a.v - a.b        and        r.s - q.p = (r - q).s + q.(s - p),
+
+so by Cauchy and Schwarz |r.s - q.p| <= |r - q| max|s| + |q| max|s - p|: every row's own rounding residual counts, not
+the worst that rounding could do, which grows with the dimension. A product of length d accumulated in float32 in any
+order adds d 2^-24 |q| |p| to first order (Higham, Accuracy and Stability of Numerical Algorithms, eq. 3.5). Where an
+entry t of the block is itself rounded to bfloat16 it is off by at most |t| 2^-8. Hence, with e the sum of the three
+terms but the last,
+
+    t - |t| 2^-8 + a.v - e  <=  u.v - u.b + a.b  <=  t + |t| 2^-8 + a.v + e,
+
+where all that is not known of a row is a constant. If l is the k-th largest lower bound (without e) of a row, each of
+its k best has a similarity of at least l - e, so whatever has an upper bound (without e) below l - 2 e is not among
+them. The same holds for a column, with a.v the constant and u.b in the bounds.
+
+Centres change nothing in this but make it tight: the cosines of some encoders all lie between 0.7 and 0.9, and the
+residuals of their vectors are several times those of the vectors less their mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.mining.checkpoint import Checkpoint
+from harness.mining.neighbours import Neighbours
+from harness.mining.plain import Best, Report, search
+from harness.mining.vectors import Floats, Ints, Side
+
+Precision = Literal["float32", "bfloat16"]
+
+_SAMPLE = 4096  # rows from which a side's centre is taken
+_SPARE = 24  # places on a list beyond 2 k
+_BLOCK = {"float32": (2048, 4096), "bfloat16": (4096, 4096)}  # rows and columns
+
+
+class Lists(NamedTuple):
+    """The candidates of a side's n rows; see `harness.mining.compiled`."""
+
+    columns: NDArray[np.int32]
+    uppers: NDArray[np.float32]
+    lowers: NDArray[np.float32]
+    counts: NDArray[np.int32]
+    floors: NDArray[np.float32]
+    slacks: NDArray[np.float64]
+
+
+def nearest_by_blocks(
+    x: Side,
+    y: Side,
+    k_x: int,
+    k_y: int,
+    precision: Precision,
+    block: int | None,
+    checkpoint: Checkpoint,
+    report: Report,
+) -> tuple[Neighbours, Neighbours]:
+    """The `k_x` nearest rows of y of every row of x, and the `k_y` nearest rows of x of every row of y.
+
+    For `block`, `checkpoint` and `report` see `harness.mining.neighbours.nearest`; the latter takes the rows of x that
+    are done.
+    """
+    from harness.mining.compiled import scan_columns, scan_rows
+
+    multiply = _product(precision)
+    height, width = (block, block) if block else _BLOCK[precision]
+    kind = np.uint16 if precision == "bfloat16" else np.float32
+    centres = _centre(x), _centre(y)
+    measures = _measure(x, *centres, kind), _measure(y, *centres[::-1], kind)
+    biases = [measure[:, 3].astype(np.float32) for measure in measures]
+    error = np.float32(2**-8 if precision == "bfloat16" else 0)
+    of_x, of_y = _lists(k_x, x.dim, *measures), _lists(k_y, x.dim, *measures[::-1])
+    start = _restore(checkpoint, of_x, of_y)
+
+    for top in range(start, len(x), height):
+        rows = _rounded(x, slice(top, top + height), centres[0], kind)
+        for left in range(0, len(y), width):
+            tile = multiply(rows, _rounded(y, slice(left, left + width), centres[1], kind))
+            scan_rows(tile, top, left, biases[1], error, k_x, of_x)
+            scan_columns(tile, top, left, biases[0], error, k_y, of_y)
+        done = min(top + height, len(x))
+        if done < len(x):
+            checkpoint.save({**_named("x", of_x), **_named("y", of_y), "done": done})
+            report(done)
+    best_x, best_y = _best(x, y, of_x, k_x, block), _best(y, x, of_y, k_y, block)
+    report(len(x), recomputed=best_x.recomputed + best_y.recomputed, candidates=best_x.candidates + best_y.candidates)
+    return best_x.neighbours, best_y.neighbours
+
+
+def _product(precision: Precision) -> Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]:
+    """The matrix of the dot products of rows with rows; bfloat16 goes in and comes out as its bits in uint16."""
+    if precision == "float32":
+        return lambda rows, columns: rows @ columns.T
+    import torch
+
+    def multiply(rows: NDArray[np.uint16], columns: NDArray[np.uint16]) -> NDArray[np.uint16]:
+        one, two = (torch.from_numpy(part.view(np.int16)).view(torch.bfloat16) for part in (rows, columns))
+        product: NDArray[np.uint16] = torch.mm(one, two.T).view(torch.int16).numpy().view(np.uint16)
+        return product
+
+    return multiply
+
+
+def _centre(side: Side) -> NDArray[np.float32]:
+    """About the mean of the rows, (dim,); any vector would do."""
+    rows = np.linspace(0, len(side) - 1, min(len(side), _SAMPLE)).astype(np.int64)
+    centre: NDArray[np.float64] = side[rows].mean(axis=0, dtype=np.float64)
+    return centre.astype(np.float32)
+
+
+def _contiguous(side: Side, rows: slice) -> NDArray[np.float32]:
+    return np.ascontiguousarray(side.vectors[rows], dtype=np.float32)
+
+
+def _rounded(side: Side, rows: slice, centre: NDArray[np.float32], kind: type) -> NDArray[Any]:
+    """Rows less the centre, as float32 or the bits of bfloat16."""
+    from harness.mining.compiled import round_rows
+
+    vectors = _contiguous(side, rows)
+    out: NDArray[Any] = np.empty(vectors.shape, kind)
+    round_rows(vectors, side.divisors[rows], centre, out)
+    return out
+
+
+def _measure(side: Side, centre: NDArray[np.float32], other_centre: NDArray[np.float32], kind: type) -> Floats:
+    """What `harness.mining.compiled.measure_rows` says of every row, (n, 4)."""
+    from harness.mining.compiled import measure_rows
+
+    found = np.empty((len(side), 4))
+    for start in range(0, len(side), _SAMPLE):
+        rows = slice(start, start + _SAMPLE)
+        rounded = _rounded(side, rows, centre, kind)
+        measure_rows(_contiguous(side, rows), side.divisors[rows], centre, other_centre, rounded, found[rows])
+    return found
+
+
+def _lists(k: int, dim: int, own: Floats, other: Floats) -> Lists:
+    """Empty lists for a side, given what was measured of its rows and of the other's."""
+    n, size = len(own), 2 * k + _SPARE
+    missed, _, stored, _ = own.T
+    most_missed, longest, most_stored, _ = other.max(axis=0)
+    largest_bias = np.abs(other[:, 3]).max()
+    error = missed * longest + stored * most_missed + 1.01 * dim * 2.0**-24 * stored * most_stored
+    # The arithmetic on biases and bounds in float32, and products too small for the processor.
+    error += 2.0**-20 * (stored * most_stored + largest_bias) + dim * 2.0**-120
+    return Lists(
+        columns=np.zeros((n, size), np.int32),
+        uppers=np.zeros((n, size), np.float32),
+        lowers=np.zeros((n, size), np.float32),
+        counts=np.zeros(n, np.int32),
+        floors=np.full(n, -np.inf, np.float32),
+        slacks=2 * error,
+    )
+
+
+def _named(side: str, lists: Lists) -> dict[str, NDArray[Any]]:
+    """The arrays of a checkpoint."""
+    return {f"{side}_{name}": array for name, array in lists._asdict().items()}
+
+
+def _restore(checkpoint: Checkpoint, of_x: Lists, of_y: Lists) -> int:
+    """Fill the lists with what was saved; returns the number of rows of x that are done."""
+    stored = checkpoint.load()
+    if stored is None:
+        return 0
+    for name, array in {**_named("x", of_x), **_named("y", of_y)}.items():
+        array[...] = stored[name]
+    return int(stored["done"])
+
+
+class _Found(NamedTuple):
+    """Neighbours, and what it took to be sure of them."""
+
+    neighbours: Neighbours
+    recomputed: int
+    candidates: int
+
+
+def _best(side: Side, other: Side, lists: Lists, k: int, block: int | None) -> _Found:
+    """The k best of every row of a side: of its list, or searched anew where the list was given up."""
+    rows, similarities = np.empty((len(side), k), np.int64), np.empty((len(side), k))
+    for start in range(0, len(side), _SAMPLE):
+        part = slice(start, start + _SAMPLE)
+        rows[part], similarities[part] = _best_listed(side, other, part, lists, k)
+    given_up = np.flatnonzero(np.isinf(lists.floors) & (lists.floors > 0))
+    for start in range(0, len(given_up), _SAMPLE):
+        anew = given_up[start : start + _SAMPLE]
+        best = Best(len(anew), k)
+        search(side.take(anew), other, best, block=block)
+        rows[anew], similarities[anew] = best.rows, best.similarity
+    return _Found(Neighbours(rows, similarities), len(given_up), int(lists.counts.sum()))
+
+
+def _best_listed(side: Side, other: Side, part: slice, lists: Lists, k: int) -> tuple[Ints, Floats]:
+    """The k best of the lists of some rows by the reference similarity, ties to the lowest row."""
+    from harness.mining.compiled import score_lists
+
+    columns, counts = lists.columns[part].astype(np.int64), lists.counts[part]
+    filled = np.arange(columns.shape[1]) < counts[:, None]
+    vectors, divisors, places = other.vectors, other.divisors, columns
+    if vectors.dtype != np.float32 or not vectors.flags.c_contiguous:
+        used, inverse = np.unique(columns[filled], return_inverse=True)
+        vectors, divisors, places = np.ascontiguousarray(vectors[used], np.float32), divisors[used], columns.copy()
+        places[filled] = inverse
+    scores = np.full(columns.shape, -np.inf)
+    score_lists(_contiguous(side, part), side.divisors[part], np.asarray(vectors), divisors, places, counts, scores)
+    order = np.lexsort((np.where(filled, columns, np.iinfo(np.int64).max), -scores), axis=1)[:, :k]
+    return np.take_along_axis(columns, order, 1), np.take_along_axis(scores, order, 1)

@@ -1,0 +1,168 @@
+"""What `nearest` promises beside its results: certainty, inputs of all kinds, checkpoints, backends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.errors import InputError, MissingExtraError
+from harness.mining import Neighbours, Progress, available_backends, mine, nearest
+
+
+def vectors(n: int, dim: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((n, dim)).astype(np.float32)
+
+
+def assert_same(one: tuple[Neighbours, ...], two: tuple[Neighbours, ...]) -> None:
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(a.rows, b.rows)
+        np.testing.assert_array_equal(a.similarity, b.similarity)
+
+
+def searched(x: np.ndarray, y: np.ndarray, backend: str, **options: object) -> tuple[tuple[Neighbours, ...], Progress]:
+    seen: list[Progress] = []
+    return nearest(x, y, backend=backend, on_progress=seen.append, **options), seen[-1]
+
+
+def test_lists_that_are_given_up_are_searched_anew(backend: str) -> None:
+    x, y = vectors(200, 16, 0), vectors(300, 16, 1)
+    y[50:150] = x[7]  # a hundred nearest neighbours, more than a list holds
+    expected, _ = searched(x, y, "numpy")
+    found, work = searched(x, y, backend, block=64)
+    assert_same(found, expected)
+    if backend != "numpy":
+        assert 1 <= work.recomputed < 20
+        assert found[0].rows[7].tolist() == [50, 51, 52, 53]
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.05])
+def test_a_narrow_band_of_cosines_needs_few_candidates(scale: float, backend: str) -> None:
+    # Vectors close to one direction, as e5's are: cosines from 0.7 (scale 1) or 0.99 (scale 0.05) up.
+    x, y = (20 * scale * vectors(2000, 384, seed) / 384**0.5 + vectors(1, 384, 9) for seed in (0, 1))
+    y[:500] = x[:500] + 0.3 * scale * (y[:500] - x[:500])
+    expected, _ = searched(x, y, "numpy")
+    found, work = searched(x, y, backend)
+    assert_same(found, expected)
+    assert work.recomputed == 0
+    assert work.candidates < 40 * work.rows
+
+
+@pytest.mark.parametrize("kind", ["float16", "memmap", "float16 memmap", "strided", "fortran", "read only"])
+def test_inputs_of_every_kind(kind: str, backend: str, tmp_path: Path) -> None:
+    sides = [vectors(150, 24, seed).astype(np.float16).astype(np.float32) for seed in (0, 1)]
+    expected = nearest(*sides, backend="numpy")
+
+    def as_kind(array: np.ndarray, number: int) -> np.ndarray:
+        if "float16" in kind:
+            array = array.astype(np.float16)
+        if "memmap" in kind:
+            np.save(tmp_path / f"{number}.npy", array)
+            return np.load(tmp_path / f"{number}.npy", mmap_mode="r")
+        if kind == "strided":
+            return np.repeat(np.repeat(array, 2, axis=1), 3, axis=0)[::3, ::2]
+        if kind == "fortran":
+            return np.asfortranarray(array)
+        if kind == "read only":
+            array.flags.writeable = False
+        return array
+
+    given = [as_kind(side, number) for number, side in enumerate(sides)]
+    assert_same(nearest(*given, backend=backend, block=40), expected)
+
+
+def test_lengths_that_are_not_unit_and_products_below_zero(backend: str) -> None:
+    x, y = 1e3 * vectors(80, 40, 0), -np.abs(1e-3 * vectors(90, 40, 1))
+    assert_same(nearest(x, y, cosine=False, backend=backend), nearest(x, y, cosine=False, backend="numpy"))
+    tiny = 1e-41 * x
+    assert_same(nearest(tiny, y, cosine=False, backend=backend), nearest(tiny, y, cosine=False, backend="numpy"))
+
+
+@pytest.mark.parametrize("where", [0, 1, 4])
+def test_an_interrupted_search_goes_on_after_its_last_block(
+    where: int,
+    backend: str,
+    tmp_path: Path,
+) -> None:
+    x, y = vectors(100, 12, 0), vectors(60, 12, 1)
+    y[:50] = y[0]  # with lists that are given up before the interruption
+    expected = nearest(x, y, backend=backend)
+
+    class Stop(Exception):
+        pass
+
+    def stop(progress: Progress) -> None:
+        if progress.done == (where + 1) * 16 * 60:
+            raise Stop
+
+    with pytest.raises(Stop):
+        nearest(x, y, backend=backend, block=16, checkpoint=tmp_path, on_progress=stop)
+    seen: list[Progress] = []
+    found = nearest(x, y, backend=backend, block=16, checkpoint=tmp_path, on_progress=seen.append)
+    assert_same(found, expected)
+    # A state is written only where that takes little of the time: the first always is.
+    assert seen[0].done >= 2 * 16 * 60
+    assert not any(tmp_path.iterdir())
+
+
+def test_checkpoints_of_another_search_are_refused(tmp_path: Path) -> None:
+    x, y = vectors(40, 6, 0), vectors(30, 6, 1)
+
+    def interrupt(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        nearest(x, y, block=8, checkpoint=tmp_path, on_progress=interrupt)
+    for others in ({"k": 3}, {"cosine": False}, {"block": 9}):
+        with pytest.raises(InputError, match=r"search\.npz is of a search in other vectors or with other options"):
+            nearest(x, y, **{"block": 8, **others}, checkpoint=tmp_path)
+    with pytest.raises(InputError, match="other vectors"):
+        nearest(x, y + 1, block=8, checkpoint=tmp_path)
+    (tmp_path / "search.npz").write_bytes(b"PK\3\4 no archive")
+    with pytest.raises(InputError, match=r"cannot be read .*remove it to begin anew"):
+        nearest(x, y, block=8, checkpoint=tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="file: cannot be written"):
+        nearest(x, y, checkpoint=tmp_path / "file")
+
+
+def test_results_are_the_same_bytes_whatever_the_number_of_threads(backend: str) -> None:
+    program = f"""
+import numpy as np
+from harness.mining import mine
+sides = [np.random.default_rng(seed).standard_normal((400, 64)).astype(np.float32) for seed in (0, 1)]
+pairs, scores = mine(*sides, backend={backend!r}, block=64)
+import hashlib
+print(hashlib.sha256(pairs.tobytes() + scores.tobytes()).hexdigest())
+"""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env=dict.fromkeys(names, threads) | {"PATH": "/usr/bin"},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for threads in ("1", "2")
+    }
+    assert len(digests) == 1
+
+
+def test_the_backend_is_chosen_by_what_is_there_and_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, work = searched(vectors(30, 4, 0), vectors(30, 4, 1), "auto")
+    assert work.backend == "numpy"
+    assert available_backends()[0] == "numpy"
+    with pytest.raises(InputError, match="did you mean 'bfloat16'"):
+        mine(vectors(3, 4, 0), vectors(3, 4, 1), backend="bfloat")
+    huge = np.full((3, 4), 3e38, np.float32)
+    if "float32" in available_backends():
+        with pytest.raises(InputError, match="too long for the backend float32; take numpy"):
+            nearest(huge, huge, cosine=False, backend="float32")
+    monkeypatch.setattr("harness.mining.neighbours.find_spec", lambda name: None)
+    for backend_name, extra in (("float32", "mining"), ("bfloat16", "mining"), ("cuda", "mining"), ("faiss", "ann")):
+        with pytest.raises(MissingExtraError, match=rf"harness\[{extra}\]"):
+            mine(vectors(3, 4, 0), vectors(3, 4, 1), backend=backend_name)
