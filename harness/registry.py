@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
@@ -151,6 +154,19 @@ def one_line(error: BaseException) -> str:
         return str(error)
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+@contextmanager
+def failures_in_one_line(name: str) -> Iterator[None]:
+    """An encoder may fail in any way; whatever it raises in a `with` block becomes an InputError of one line."""
+    try:
+        yield
+    except HarnessError:
+        raise
+    except Exception as error:
+        if os.environ.get("HARNESS_DEBUG"):
+            traceback.print_exc()
+        raise InputError(f"encoder {name} failed: {one_line(error)}; HARNESS_DEBUG=1 prints where") from error
 
 
 @cache

@@ -40,3 +40,21 @@ SubsetOption = Annotated[
     list[str] | None,
     typer.Option("--subset", metavar="NAME", show_default=False, help="Subset, language or group. Repeatable."),
 ]
+OneEncoderOption = Annotated[
+    str, typer.Option("--encoder", metavar="SPEC", show_default=False, help="An alias, or KIND:LOCATION?option=value.")
+]
+DeviceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        metavar="NAME",
+        show_default=False,
+        help="Device of encoders that have one: cpu, cuda, cuda:1, mps.",
+    ),
+]
+BatchSizeOption = Annotated[
+    int | None,
+    typer.Option(
+        "--batch-size", metavar="N", min=1, show_default=False, help="Sentences a batch, for encoders that have it."
+    ),
+]

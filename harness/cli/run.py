@@ -9,7 +9,16 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import CacheDirOption, DataDirOption, EncoderOption, ResultsOption, SubsetOption, TaskOption
+from harness.cli.options import (
+    BatchSizeOption,
+    CacheDirOption,
+    DataDirOption,
+    DeviceOption,
+    EncoderOption,
+    ResultsOption,
+    SubsetOption,
+    TaskOption,
+)
 
 
 class Suite(str, Enum):
@@ -39,16 +48,8 @@ def run(
     data_dir: DataDirOption = None,
     results: ResultsOption = Path("results"),
     cache_dir: CacheDirOption = None,
-    device: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", show_default=False, help="Device of encoders that have one: cpu, cuda, cuda:1, mps."
-        ),
-    ] = None,
-    batch_size: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, show_default=False, help="Sentences a batch, for encoders that have it."),
-    ] = None,
+    device: DeviceOption = None,
+    batch_size: BatchSizeOption = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what is stored.")] = False,
     save_rows: Annotated[bool, typer.Option("--save-rows", help="Keep the per-item rows (RESULTS/rows/).")] = False,
     rows_format: Annotated[RowsFormat, typer.Option(help="Format of the per-item rows.")] = RowsFormat.jsonl,

@@ -106,11 +106,11 @@ def aggregate(rows: Rows) -> dict[str, float]:
     """
     training = _select(rows, rows["split"] == "training")
     threshold = _tuned(training)
-    readings = {"train": _counts(training, threshold)}
+    readings = {"train": count_pairs(training, threshold)}
     if (rows["split"] == "test").any():
-        readings["test"] = _counts(_select(rows, rows["split"] == "test"), threshold)
+        readings["test"] = count_pairs(_select(rows, rows["split"] == "test"), threshold)
     even, odd = (_select(training, training["row1"] % 2 == parity) for parity in (0, 1))
-    readings["heldout"] = _counts(even, _tuned(odd)) + _counts(odd, _tuned(even))
+    readings["heldout"] = count_pairs(even, _tuned(odd)) + count_pairs(odd, _tuned(even))
     metrics = {"threshold": threshold}
     for reading, counts in readings.items():
         values = precision_recall_f1(*counts.tolist())
@@ -128,7 +128,7 @@ def _tuned(rows: Rows) -> float:
     return best_threshold(rows["score"][mined], rows["gold"][mined], int(rows["gold"].sum()))
 
 
-def _counts(rows: Rows, threshold: float) -> NDArray[np.int64]:
+def count_pairs(rows: Rows, threshold: float) -> NDArray[np.int64]:
     """Correct pairs, extracted pairs and gold pairs; NaN (not mined) is below every threshold."""
     extracted = rows["score"] >= threshold
     return np.array([(extracted & rows["gold"]).sum(), extracted.sum(), rows["gold"].sum()])

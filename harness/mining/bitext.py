@@ -1,0 +1,116 @@
+r"""Bitext from one's own text: files with one sentence a line in, lines `score TAB source TAB target` out.
+
+The output is that of LASER's `mine_bitexts.py --mode mine --unify`: best pairs first, a score in the fewest digits that
+read back as the same float64. A line of it is a pair and a tab of it a column for every reader, because no sentence
+holds one: a line with a tab is refused (it is a table's, not a sentence), and what some readers take for the end of a
+line although it is none (`\r`, `\v`, `\f`, U+001C to U+001E, U+0085, U+2028, U+2029) becomes a blank, before the
+sentence is counted, compared or encoded. Otherwise a sentence is its line as it stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from harness.data.text import iter_lines
+from harness.errors import InputError
+from harness.mining.vectors import Floats, Ints
+
+_LANGUAGE = re.compile(r"[a-z]{2,3}")
+_LINE_ENDS = re.compile("[\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]")  # those of str.splitlines, without the line feed
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """The sentences of one side that are mined, in the order of the file, and how many lines were left out.
+
+    Attributes:
+        sentences: without tabs and line ends, none of them blank.
+        n_blank: lines with nothing but white space.
+        n_length: lines that are shorter or longer than was asked for.
+        n_repeated: lines equal to an earlier one.
+    """
+
+    sentences: list[str]
+    n_blank: int = 0
+    n_length: int = 0
+    n_repeated: int = 0
+
+    @property
+    def n_lines(self) -> int:
+        """Lines of the file."""
+        return len(self.sentences) + self.n_blank + self.n_length + self.n_repeated
+
+
+def language_of(path: Path) -> str | None:
+    """The language that a file's name ends in (`news.de`, `news.de.gz`): a code of ISO 639-1 or 639-3, else None."""
+    name, dot, ending = path.name.removesuffix(".gz").rpartition(".")
+    return ending if name and dot and ending != "txt" and is_language(ending) else None
+
+
+def is_language(code: str) -> bool:
+    """Whether `code` is written like one of ISO 639-1 or 639-3."""
+    return _LANGUAGE.fullmatch(code) is not None
+
+
+def read_sentences(path: Path, *, min_length: int = 1, max_length: int | None = None, dedup: bool = True) -> Sentences:
+    """Read one side, a UTF-8 text file or its `.gz`.
+
+    Args:
+        path: the file.
+        min_length, max_length: of a sentence, in characters (code points).
+        dedup: keep only the first of equal sentences.
+
+    Raises:
+        InputError: the file cannot be read, is not UTF-8 or has a line with a tab (names the line); no sentence is
+            left, or the lengths leave room for none.
+    """
+    if max_length is not None and max_length < min_length:
+        raise InputError(f"no sentence has {min_length} characters or more and {max_length} or fewer; change one")
+    sentences: list[str] = []
+    seen: set[str] = set()
+    n_blank = n_length = n_repeated = 0
+    for number, line in enumerate(iter_lines(path), start=1):
+        sentence = _LINE_ENDS.sub(" ", line)
+        if not sentence.strip():
+            n_blank += 1
+        elif "\t" in sentence:
+            raise InputError(
+                f"{path}:{number}: a tab in the line: expected one sentence a line; take the column with the sentences "
+                "(cut -f) or replace the tabs"
+            )
+        elif len(sentence) < min_length or (max_length is not None and len(sentence) > max_length):
+            n_length += 1
+        elif dedup and sentence in seen:
+            n_repeated += 1
+        else:
+            sentences.append(sentence)
+            if dedup:
+                seen.add(sentence)
+    read = Sentences(sentences, n_blank, n_length, n_repeated)
+    if not read.n_lines:
+        raise InputError(f"{path}: the file is empty; expected one sentence a line")
+    if not sentences:
+        raise InputError(
+            f"{path}: no sentence in it to mine ({n_blank} blank lines, {n_length} shorter or longer than asked for)"
+        )
+    return read
+
+
+def n_best(scores: Floats, *, threshold: float | None = None, top: int | None = None) -> int:
+    """How many of the pairs with `scores` (p,), in descending order, have at least `threshold`; at most `top`."""
+    n = len(scores) if threshold is None else int(np.count_nonzero(scores >= threshold))
+    return n if top is None else min(n, top)
+
+
+def to_tsv(pairs: Ints, scores: Floats, source: Sequence[str], target: Sequence[str]) -> bytes:
+    """The lines `score TAB source TAB target` of `pairs` (p, 2), rows of `source` and `target`, in UTF-8.
+
+    The sentences are taken to hold neither tabs nor line ends, as those of `read_sentences` do.
+    """
+    found = zip(scores.tolist(), pairs.tolist(), strict=True)
+    return "".join(f"{score!r}\t{source[i]}\t{target[j]}\n" for score, (i, j) in found).encode()
