@@ -1,0 +1,63 @@
+"""Intervals, paired tests and rank intervals from per-item rows, whatever the metric.
+
+A metric is a function of the rows' multiplicities (`statistics`), of several encoders at once; what is drawn are units
+(`resamples`), a cluster of rows each where sets share their source pairs. All else follows from the two:
+
+    sample = sample_of(task, "spearman", [rows_of_a, rows_of_b])      # or average([sample, ...])
+    replicates = bootstrap(sample, Resampling(resamples=10_000, seed=12345))
+    bca_interval(replicates)          # a value with its interval for each encoder
+    compare(sample, 0, 1, replicates=replicates)
+    rank_intervals(replicates)
+"""
+
+from harness.stats.bootstrap import Interval, Replicates, bca_interval, bootstrap, percentile_interval
+from harness.stats.paired import (
+    Comparison,
+    best_group,
+    bootstrap_p,
+    cohen_h,
+    cohen_q,
+    compare,
+    effect_size,
+    holm,
+    randomisation_p,
+)
+from harness.stats.ranks import RankInterval, rank_intervals
+from harness.stats.resamples import Resampling, Units, independent, join
+from harness.stats.samples import Sample, accuracy, average, correlation, language_bias, mining, sample_of
+from harness.stats.statistics import Statistic, f1, mean, pearson, spearman
+
+__all__ = [
+    "Comparison",
+    "Interval",
+    "RankInterval",
+    "Replicates",
+    "Resampling",
+    "Sample",
+    "Statistic",
+    "Units",
+    "accuracy",
+    "average",
+    "bca_interval",
+    "best_group",
+    "bootstrap",
+    "bootstrap_p",
+    "cohen_h",
+    "cohen_q",
+    "compare",
+    "correlation",
+    "effect_size",
+    "f1",
+    "holm",
+    "independent",
+    "join",
+    "language_bias",
+    "mean",
+    "mining",
+    "pearson",
+    "percentile_interval",
+    "randomisation_p",
+    "rank_intervals",
+    "sample_of",
+    "spearman",
+]
