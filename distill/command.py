@@ -134,6 +134,15 @@ def distill(
             help="Development scores and a checkpoint every N steps.",
         ),
     ] = None,
+    best_by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SCORE",
+            show_default="the MSE",
+            help="Development score by which the best step is chosen: mse, mse_unit, accuracy_en_xx, accuracy_xx_en, "
+            "sts_same, sts_cross.",
+        ),
+    ] = None,
     patience: Annotated[
         int, typer.Option(metavar="N", min=1, help="Stop after N evaluations without a better development score.")
     ] = 10,
@@ -198,6 +207,7 @@ def distill(
         accumulate=accumulate,
         max_steps=max_steps,
         eval_steps=eval_steps,
+        best_by=best_by,
         patience=patience,
         temperature=temperature,
         max_repeats=max_repeats,

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 PAIRS_PER_LANGUAGE = 200
 STS_ROWS = 200
 
+SCORES = ("mse", "mse_unit", "accuracy_en_xx", "accuracy_xx_en", "sts_same", "sts_cross")
+"""The main development scores; see `Development.evaluate`."""
+
 _SEED = 2004_09813  # the paper's number on arXiv
 _LARGEST_SHARE = 10  # at most a tenth of a corpus is held out
 
@@ -127,10 +130,7 @@ class Development:
             item = np.arange(len(source))
             scores[f"accuracy_en_xx:{language}"] = 100 * float(np.mean(of_source.rows[:, 0] == item))
             scores[f"accuracy_xx_en:{language}"] = 100 * float(np.mean(of_target.rows[:, 0] == item))
-        means = {
-            name: float(np.mean([scores[f"{name}:{language}"] for language in self.pairs]))
-            for name in ("mse", "mse_unit", "accuracy_en_xx", "accuracy_xx_en")
-        }
+        means = {name: float(np.mean([scores[f"{name}:{language}"] for language in self.pairs])) for name in SCORES[:4]}
         return {**means, **self._sts_scores(vectors), **scores}
 
     def _sts_scores(self, vectors: NDArray[np.float32]) -> dict[str, float]:

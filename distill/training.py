@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from baselines.huggingface import Precision, quiet
 from baselines.model_folder import last_checkpoint, read_json, step_of
-from distill.development import Development
+from distill.development import SCORES, Development
 from distill.progress import Watcher
 from distill.students import encode
 from distill.tokens import Tokens, tokenise
@@ -58,6 +58,7 @@ class Recipe:
         max_steps: steps at most.
         eval_steps: development scores and a checkpoint every so many steps. None: some twenty times in a training,
             less often if that took 5 % of its time.
+        best_by: the development score that decides which step is the best, see `SCORES`. None: by the loss.
         patience: stop after so many evaluations without a better one.
         temperature: how a corpus's share depends on its size: 0 the same for all, as in the paper; 1 as its size.
         max_repeats: no pair is seen more often than this in an epoch, however small its corpus.
@@ -78,6 +79,7 @@ class Recipe:
     epochs: int = 20
     max_steps: int | None = None
     eval_steps: int | None = None
+    best_by: str | None = None
     patience: int = 10
     temperature: float = 0.0
     max_repeats: int = 5
@@ -121,15 +123,19 @@ class Fitted:
     dev_seconds: float
 
 
-def criterion(loss: str) -> tuple[str, bool]:
-    """The development score that a loss is judged by, and whether more of it is better.
+def criterion(recipe: Recipe) -> tuple[str, bool]:
+    """The development score that a student is judged by, and whether more of it is better.
 
-    The MSE; for cosine that of unit vectors, as it leaves lengths free; the accuracy for ranking alone, which has
-    no teacher.
+    The MSE, unless the recipe says another; for cosine that of unit vectors, as it leaves lengths free; the accuracy
+    for ranking alone, which has no teacher. Raises InputError for an unknown score.
     """
     from distill.losses import parse_kind
 
-    kinds = parse_kind(loss).keys()
+    kinds = parse_kind(recipe.loss).keys()
+    if recipe.best_by is not None:
+        if recipe.best_by not in SCORES:
+            raise unknown_name("development score", recipe.best_by, SCORES)
+        return recipe.best_by, not recipe.best_by.startswith("mse")
     if "mse" in kinds:
         return "mse", False
     return ("mse_unit", False) if "cosine" in kinds else ("accuracy_xx_en", True)
@@ -139,7 +145,7 @@ def check_recipe(recipe: Recipe, on_cpu: bool) -> None:
     """Raise InputError if a recipe cannot be followed on any data, or not on this machine."""
     import torch
 
-    criterion(recipe.loss)
+    criterion(recipe)
     if recipe.precision == "fp16" and (on_cpu or not torch.cuda.is_available()):
         raise InputError("--precision fp16 needs a GPU; take bf16 or fp32")
     if recipe.batch_size % (parts := recipe.accumulate * int(os.environ.get("WORLD_SIZE", "1"))):
@@ -221,6 +227,10 @@ def train(
     from transformers import set_seed
 
     kept = development.kept(pairs)
+    if recipe.best_by and recipe.best_by.startswith("sts") and development.sts is None:
+        raise InputError(
+            f"--best-by {recipe.best_by} needs the STS Benchmark in the data directory; take another score"
+        )
     batches = mixed_batches(recipe, pairs, kept)
     total = len(batches)
     every = evaluate_every(recipe, total, development.n_sentences)
@@ -383,7 +393,7 @@ def _make_trainer(
     from transformers import PrinterCallback, TrainerCallback
 
     total, every = steps
-    score, is_greater_better = criterion(recipe.loss)
+    score, is_greater_better = criterion(recipe)
     clock = _Clock(before)
 
     def collate(batch: tuple[NDArray[np.int64], NDArray[np.int64]]) -> dict[str, Any]:
@@ -528,7 +538,7 @@ def _point(entry: Mapping[str, float]) -> dict[str, float]:
 
 def _has_stopped(recipe: Recipe, history: list[dict[str, Any]]) -> bool:
     """Whether the last `patience` evaluations were no better than one before."""
-    score, is_greater_better = criterion(recipe.loss)
+    score, is_greater_better = criterion(recipe)
     values = [entry[f"eval_{score}"] for entry in history if f"eval_{score}" in entry]
     if not values:
         return False
