@@ -26,7 +26,9 @@ residuals of their vectors are several times those of the vectors less their mea
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -41,7 +43,7 @@ Precision = Literal["float32", "bfloat16"]
 
 _SAMPLE = 4096  # rows from which a side's centre is taken
 _SPARE = 24  # places on a list beyond 2 k
-_BLOCK = {"float32": (2048, 4096), "bfloat16": (4096, 4096)}  # rows and columns
+_BLOCK = 4096  # rows and columns: 64 MiB in float32
 
 
 class Lists(NamedTuple):
@@ -72,46 +74,70 @@ def nearest_by_blocks(
     """
     from harness.mining.compiled import scan_columns, scan_rows
 
-    multiply = _product(precision)
-    height, width = (block, block) if block else _BLOCK[precision]
+    block = block or _BLOCK
     kind = np.uint16 if precision == "bfloat16" else np.float32
-    centres = _centre(x), _centre(y)
+    centres = centre(x), centre(y)
     measures = _measure(x, *centres, kind), _measure(y, *centres[::-1], kind)
     biases = [measure[:, 3].astype(np.float32) for measure in measures]
     error = np.float32(2**-8 if precision == "bfloat16" else 0)
-    of_x, of_y = _lists(k_x, x.dim, *measures), _lists(k_y, x.dim, *measures[::-1])
+    of_x = _lists(k_x, slacks(x.dim, *measures))
+    of_y = _lists(k_y, slacks(x.dim, *measures[::-1]))
     start = _restore(checkpoint, of_x, of_y)
+    memory = np.empty(min(block, len(x)) * min(block, len(y)), kind)
 
-    for top in range(start, len(x), height):
-        rows = _rounded(x, slice(top, top + height), centres[0], kind)
-        for left in range(0, len(y), width):
-            tile = multiply(rows, _rounded(y, slice(left, left + width), centres[1], kind))
-            scan_rows(tile, top, left, biases[1], error, k_x, of_x)
-            scan_columns(tile, top, left, biases[0], error, k_y, of_y)
-        done = min(top + height, len(x))
-        if done < len(x):
-            checkpoint.save({**_named("x", of_x), **_named("y", of_y), "done": done})
-            report(done)
-    best_x, best_y = _best(x, y, of_x, k_x, block), _best(y, x, of_y, k_y, block)
-    report(len(x), recomputed=best_x.recomputed + best_y.recomputed, candidates=best_x.candidates + best_y.candidates)
-    return best_x.neighbours, best_y.neighbours
-
-
-def _product(precision: Precision) -> Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]:
-    """The matrix of the dot products of rows with rows; bfloat16 goes in and comes out as its bits in uint16."""
-    if precision == "float32":
-        return lambda rows, columns: rows @ columns.T
-    import torch
-
-    def multiply(rows: NDArray[np.uint16], columns: NDArray[np.uint16]) -> NDArray[np.uint16]:
-        one, two = (torch.from_numpy(part.view(np.int16)).view(torch.bfloat16) for part in (rows, columns))
-        product: NDArray[np.uint16] = torch.mm(one, two.T).view(torch.int16).numpy().view(np.uint16)
-        return product
-
-    return multiply
+    with _product(precision) as multiply:
+        for top in range(start, len(x), block):
+            rows = _rounded(x, slice(top, top + block), centres[0], kind)
+            for left in range(0, len(y), block):
+                columns = _rounded(y, slice(left, left + block), centres[1], kind)
+                tile = memory[: len(rows) * len(columns)].reshape(len(rows), len(columns))
+                multiply(rows, columns, tile)
+                scan_rows(tile, top, left, biases[1], error, k_x, of_x)
+                scan_columns(tile, top, left, biases[0], error, k_y, of_y)
+            done = min(top + block, len(x))
+            if done < len(x):
+                checkpoint.save({**_named("x", of_x), **_named("y", of_y), "done": done})
+                report(done)
+    found_x, found_y = best_of_lists(x, y, of_x, k_x, block), best_of_lists(y, x, of_y, k_y, block)
+    report(
+        len(x),
+        recomputed=found_x.recomputed + found_y.recomputed,
+        candidates=found_x.candidates + found_y.candidates,
+    )
+    return found_x.neighbours, found_y.neighbours
 
 
-def _centre(side: Side) -> NDArray[np.float32]:
+@contextmanager
+def _product(precision: Precision) -> Iterator[Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], None]]:
+    """A function of rows, rows and `out`, the matrix of their dot products. bfloat16 stands as its bits in uint16."""
+    if precision == "bfloat16":
+        import torch
+
+        def multiply_bfloat16(rows: NDArray[Any], columns: NDArray[Any], out: NDArray[Any]) -> None:
+            one, two, product = (
+                torch.from_numpy(part.view(np.int16)).view(torch.bfloat16) for part in (rows, columns, out)
+            )
+            torch.mm(one, two.T, out=product)
+
+        yield multiply_bfloat16
+        return
+    from numba import get_num_threads
+    from threadpoolctl import threadpool_limits
+
+    n_threads = get_num_threads()
+
+    def multiply(rows: NDArray[Any], columns: NDArray[Any], out: NDArray[Any]) -> None:
+        size = -(-len(rows) // n_threads)
+        parts = [slice(start, start + size) for start in range(0, len(rows), size)]
+        for _ in pool.map(lambda part: np.matmul(rows[part], columns.T, out=out[part]), parts):
+            pass  # raises what a thread raised
+
+    # OpenBLAS's own threads wait actively for the next product, and take the cores from the scans in between.
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_threads) as pool:
+        yield multiply
+
+
+def centre(side: Side) -> NDArray[np.float32]:
     """About the mean of the rows, (dim,); any vector would do."""
     rows = np.linspace(0, len(side) - 1, min(len(side), _SAMPLE)).astype(np.int64)
     centre: NDArray[np.float64] = side[rows].mean(axis=0, dtype=np.float64)
@@ -144,22 +170,28 @@ def _measure(side: Side, centre: NDArray[np.float32], other_centre: NDArray[np.f
     return found
 
 
-def _lists(k: int, dim: int, own: Floats, other: Floats) -> Lists:
-    """Empty lists for a side, given what was measured of its rows and of the other's."""
-    n, size = len(own), 2 * k + _SPARE
+def slacks(dim: int, own: Floats, other: Floats) -> Floats:
+    """2 e for every row of a side, given what was measured of its rows and of the other's; (n,)."""
     missed, _, stored, _ = own.T
     most_missed, longest, most_stored, _ = other.max(axis=0)
     largest_bias = np.abs(other[:, 3]).max()
     error = missed * longest + stored * most_missed + 1.01 * dim * 2.0**-24 * stored * most_stored
     # The arithmetic on biases and bounds in float32, and products too small for the processor.
     error += 2.0**-20 * (stored * most_stored + largest_bias) + dim * 2.0**-120
+    doubled: Floats = 2 * error
+    return doubled
+
+
+def _lists(k: int, slack: Floats) -> Lists:
+    """Empty lists for a side."""
+    n, size = len(slack), 2 * k + _SPARE
     return Lists(
         columns=np.zeros((n, size), np.int32),
         uppers=np.zeros((n, size), np.float32),
         lowers=np.zeros((n, size), np.float32),
         counts=np.zeros(n, np.int32),
         floors=np.full(n, -np.inf, np.float32),
-        slacks=2 * error,
+        slacks=slack,
     )
 
 
@@ -186,33 +218,44 @@ class _Found(NamedTuple):
     candidates: int
 
 
-def _best(side: Side, other: Side, lists: Lists, k: int, block: int | None) -> _Found:
+def best_of_lists(side: Side, other: Side, lists: Lists, k: int, block: int | None) -> _Found:
     """The k best of every row of a side: of its list, or searched anew where the list was given up."""
-    rows, similarities = np.empty((len(side), k), np.int64), np.empty((len(side), k))
+    rows, similarities, n_candidates = np.empty((len(side), k), np.int64), np.empty((len(side), k)), 0
     for start in range(0, len(side), _SAMPLE):
         part = slice(start, start + _SAMPLE)
-        rows[part], similarities[part] = _best_listed(side, other, part, lists, k)
-    given_up = np.flatnonzero(np.isinf(lists.floors) & (lists.floors > 0))
+        columns, counts = _candidates(Lists._make(array[part] for array in lists), k)
+        rows[part], similarities[part] = _best_of(side, other, part, columns, counts, k)
+        n_candidates += int(counts.sum())
+    given_up = np.flatnonzero(np.isposinf(lists.floors))
     for start in range(0, len(given_up), _SAMPLE):
         anew = given_up[start : start + _SAMPLE]
         best = Best(len(anew), k)
         search(side.take(anew), other, best, block=block)
         rows[anew], similarities[anew] = best.rows, best.similarity
-    return _Found(Neighbours(rows, similarities), len(given_up), int(lists.counts.sum()))
+    return _Found(Neighbours(rows, similarities), len(given_up), n_candidates)
 
 
-def _best_listed(side: Side, other: Side, part: slice, lists: Lists, k: int) -> tuple[Ints, Floats]:
-    """The k best of the lists of some rows by the reference similarity, ties to the lowest row."""
+def _candidates(lists: Lists, k: int) -> tuple[Ints, Ints]:
+    """The columns of every list that may be among the k best, first on it, and how many; none of those given up."""
+    filled = np.arange(lists.columns.shape[1]) < lists.counts[:, None]
+    lowers = np.where(filled, lists.lowers, -np.inf)
+    floors = np.partition(lowers, -k, axis=1)[:, -k] - lists.slacks
+    chosen = filled & (lists.uppers >= floors[:, None]) & ~np.isposinf(lists.floors)[:, None]
+    order = np.argsort(~chosen, axis=1, kind="stable")
+    return np.take_along_axis(lists.columns, order, 1).astype(np.int64), chosen.sum(axis=1)
+
+
+def _best_of(side: Side, other: Side, part: slice, columns: Ints, counts: Ints, k: int) -> tuple[Ints, Floats]:
+    """The k best of the candidates of some rows by the reference similarity, ties to the lowest row."""
     from harness.mining.compiled import score_lists
 
-    columns, counts = lists.columns[part].astype(np.int64), lists.counts[part]
-    filled = np.arange(columns.shape[1]) < counts[:, None]
+    is_candidate = np.arange(columns.shape[1]) < counts[:, None]
     vectors, divisors, places = other.vectors, other.divisors, columns
     if vectors.dtype != np.float32 or not vectors.flags.c_contiguous:
-        used, inverse = np.unique(columns[filled], return_inverse=True)
+        used, inverse = np.unique(columns[is_candidate], return_inverse=True)
         vectors, divisors, places = np.ascontiguousarray(vectors[used], np.float32), divisors[used], columns.copy()
-        places[filled] = inverse
+        places[is_candidate] = inverse
     scores = np.full(columns.shape, -np.inf)
     score_lists(_contiguous(side, part), side.divisors[part], np.asarray(vectors), divisors, places, counts, scores)
-    order = np.lexsort((np.where(filled, columns, np.iinfo(np.int64).max), -scores), axis=1)[:, :k]
+    order = np.lexsort((np.where(is_candidate, columns, np.iinfo(np.int64).max), -scores), axis=1)[:, :k]
     return np.take_along_axis(columns, order, 1), np.take_along_axis(scores, order, 1)

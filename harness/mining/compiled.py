@@ -24,8 +24,6 @@ _PAIRWISE = 128  # numpy.sum adds so many numbers without halving
 _serial = njit(cache=True, nogil=True)
 _inlined = njit(cache=True, nogil=True, forceinline=True)
 _parallel = njit(cache=True, nogil=True, parallel=True)
-# There are no NaNs: a maximum of many numbers may be taken side by side.
-_maximum = {"nnan", "nsz"}
 
 
 def _as_float32(stored: Any) -> Any:
@@ -141,8 +139,16 @@ def _kth_largest(values: Any, row: Any, k: Any) -> Any:
         bound = largest
 
 
+@_inlined
+def _bounds(stored: Any, error: Any, bias: Any) -> Any:
+    """The upper and the lower bound of an entry."""
+    value = _as_float32(stored)
+    return value + abs(value) * error + bias, value - abs(value) * error + bias
+
+
 # The loops stand in functions of their own, which unpack the lists at once: references to arrays are counted once a
-# call then, not once an entry, which would cost a hundred times as much as the entry itself.
+# call then, not once an entry, which would cost a hundred times as much as the entry itself. And they run over slices
+# from 0 on: elsewhere Numba must reckon with negative indices, and compares entries one by one, not eight at a time.
 
 
 @_parallel
@@ -152,54 +158,49 @@ def scan_rows(tile: Any, top: Any, left: Any, biases: Any, error: Any, k: Any, l
     `biases` (columns,) float32 are added to the entries; `error` is the relative error of an entry.
     """
     for r in prange(len(tile)):
-        _scan_row(tile, r, top, left, biases, error, k, lists)
+        _scan_row(tile[r], top + r, left, biases[left : left + tile.shape[1]], error, k, lists)
 
 
-@njit(cache=True, nogil=True, fastmath=_maximum)
-def _scan_row(tile: Any, r: Any, top: Any, left: Any, biases: Any, error: Any, k: Any, lists: Any) -> None:
+@_serial
+def _scan_row(entries: Any, row: Any, left: Any, biases: Any, error: Any, k: Any, lists: Any) -> None:
     columns, uppers, lowers, counts, floors, slacks = lists
-    row, width = top + r, tile.shape[1]
-    if floors[row] == np.inf:
-        return
-    for first in range(0, width, _AT_ONCE):
-        last = min(first + _AT_ONCE, width)
-        highest = np.float32(-np.inf)
-        for c in range(first, last):
-            value = _as_float32(tile[r, c])
-            highest = max(highest, value + abs(value) * error + biases[left + c])
-        if highest >= floors[row]:
-            for c in range(first, last):
-                value, bias = _as_float32(tile[r, c]), biases[left + c]
-                upper, lower = value + abs(value) * error + bias, value - abs(value) * error + bias
+    for first in range(0, len(entries), _AT_ONCE):
+        part, part_biases = entries[first : first + _AT_ONCE], biases[first : first + _AT_ONCE]
+        floor, hits = floors[row], np.int32(0)
+        for c in range(len(part)):
+            upper, _ = _bounds(part[c], error, part_biases[c])
+            hits += np.int32(upper >= floor)
+        if hits:
+            for c in range(len(part)):
+                upper, lower = _bounds(part[c], error, part_biases[c])
                 if upper >= floors[row]:
-                    _push(row, left + c, upper, lower, k, columns, uppers, lowers, counts, floors, slacks)
+                    _push(row, left + first + c, upper, lower, k, columns, uppers, lowers, counts, floors, slacks)
 
 
 @_parallel
 def scan_columns(tile: Any, top: Any, left: Any, biases: Any, error: Any, k: Any, lists: Any) -> None:
     """The same for the columns of the block: `biases` (rows,), the lists are those of the other side."""
     for strip in prange((tile.shape[1] + _STRIP - 1) // _STRIP):
-        _scan_strip(tile, strip, top, left, biases, error, k, lists)
+        first = strip * _STRIP
+        _scan_strip(tile[:, first : first + _STRIP], top, left + first, biases, error, k, lists)
 
 
-@njit(cache=True, nogil=True, fastmath=_maximum)
-def _scan_strip(tile: Any, strip: Any, top: Any, left: Any, biases: Any, error: Any, k: Any, lists: Any) -> None:
+@_serial
+def _scan_strip(tile: Any, top: Any, left: Any, biases: Any, error: Any, k: Any, lists: Any) -> None:
     columns, uppers, lowers, counts, floors, slacks = lists
-    height, width = tile.shape
-    end = min((strip + 1) * _STRIP, width)
-    for r in range(height):
+    own_floors = floors[left : left + tile.shape[1]]
+    for r in range(len(tile)):
         bias = biases[top + r]
-        for first in range(strip * _STRIP, end, _AT_ONCE):
-            last = min(first + _AT_ONCE, end)
-            highest = np.float32(-np.inf)
-            for c in range(first, last):
-                value = _as_float32(tile[r, c])
-                highest = max(highest, value + abs(value) * error + bias - floors[left + c])
-            if highest >= 0:
-                for c in range(first, last):
-                    value = _as_float32(tile[r, c])
-                    upper, lower = value + abs(value) * error + bias, value - abs(value) * error + bias
-                    row = left + c
+        for first in range(0, tile.shape[1], _AT_ONCE):
+            part, part_floors = tile[r, first : first + _AT_ONCE], own_floors[first : first + _AT_ONCE]
+            hits = np.int32(0)
+            for c in range(len(part)):
+                upper, _ = _bounds(part[c], error, bias)
+                hits += np.int32(upper >= part_floors[c])
+            if hits:
+                for c in range(len(part)):
+                    upper, lower = _bounds(part[c], error, bias)
+                    row = left + first + c
                     if upper >= floors[row]:
                         _push(row, top + r, upper, lower, k, columns, uppers, lowers, counts, floors, slacks)
 

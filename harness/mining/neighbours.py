@@ -71,7 +71,7 @@ def nearest(
         k: neighbours kept, at least 1.
         cosine: scale the rows to unit norm first; else they are taken as they are.
         backend: "numpy"; "float32" (blocks of the similarity matrix scanned by compiled code; extra `mining`);
-            "bfloat16" (the same with products in bfloat16; extras `mining` and `torch`); "cuda" (a GPU; extra `torch`);
+            "bfloat16" (the same with products in bfloat16; extras `mining` and `torch`); "cuda" (a GPU; both extras);
             "faiss" (approximate; extra `ann`). "auto" takes the fastest exact one that is there and worth its start.
         block: rows of x at a time. The blocks take some 100 to 200 MB, or about 30 block^2 bytes, and there is
             O((n + m) k) beside them and the inputs.
@@ -111,6 +111,10 @@ def nearest(
             from harness.mining.plain import nearest_plain
 
             return nearest_plain(*sides, k_x, k_y, block, state, report)
+        if name == "cuda":
+            from harness.mining.gpu import nearest_on_gpu
+
+            return nearest_on_gpu(*sides, k_x, k_y, block, state, report)
         from harness.mining.blocks import Precision, nearest_by_blocks
 
         return nearest_by_blocks(*sides, k_x, k_y, cast(Precision, name), block, state, report)

@@ -1,0 +1,173 @@
+"""Exact nearest neighbours of both sides on a GPU: half-precision products find candidates.
+
+The bound is that of `harness.mining.blocks`, with entries in float32, which need no rounding of their own. Every row
+keeps the candidates with the highest entries; it is certain if the lowest of them is too low for the k best.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.mining.blocks import Lists, best_of_lists, centre, slacks
+from harness.mining.checkpoint import Checkpoint
+from harness.mining.neighbours import Neighbours
+from harness.mining.plain import Report
+from harness.mining.vectors import Floats, Side
+
+_SPARE = 12  # candidates beyond k
+_LARGEST_BLOCK = 16_384
+_FREE_SHARE = 0.25  # of the free memory, for a block of similarities and as much again for its selection
+_FP16_LARGEST = 128.0  # norms whose components and products float16 and float32 hold
+
+
+class _Top(NamedTuple):
+    """The highest entries of every row so far and their columns, tensors (n, at most k + spare) on the GPU."""
+
+    values: Any
+    columns: Any
+
+
+def nearest_on_gpu(
+    x: Side,
+    y: Side,
+    k_x: int,
+    k_y: int,
+    block: int | None,
+    checkpoint: Checkpoint,
+    report: Report,
+    device: str = "cuda",
+) -> tuple[Neighbours, Neighbours]:
+    """The `k_x` nearest rows of y of every row of x, and the `k_y` nearest rows of x of every row of y.
+
+    Vectors come from the host block by block. For `block`, `checkpoint` and `report` see
+    `harness.mining.neighbours.nearest`; the latter takes the rows of x that are done.
+    """
+    import torch
+
+    half = torch.float16 if max(x.largest_norm, y.largest_norm) <= _FP16_LARGEST else torch.bfloat16
+    size = block or _block_size(device, len(x), len(y))
+    centres = centre(x), centre(y)
+    measures = _measure(x, *centres, half, size, device), _measure(y, *centres[::-1], half, size, device)
+    biases = [torch.from_numpy(measure[:, 3]).to(device, torch.float32) for measure in measures]
+    tops = _empty(len(x), k_x, len(y), device), _empty(len(y), k_y, len(x), device)
+    start = 0
+    if stored := checkpoint.load():
+        start = int(stored["done"])
+        for name, tensor in _named(tops).items():
+            tensor.copy_(torch.from_numpy(stored[name]))
+
+    for first in range(start, len(x), size):
+        rows = slice(first, min(first + size, len(x)))
+        of_rows = _rounded(x, rows, centres[0], half, device)
+        for left in range(0, len(y), size):
+            columns = slice(left, min(left + size, len(y)))
+            tile = _product(of_rows, _rounded(y, columns, centres[1], half, device))
+            _take_in(tops[0], rows, tile + biases[1][columns], left)
+            _take_in(tops[1], columns, tile.T + biases[0][rows], first)
+        if rows.stop < len(x):
+            checkpoint.save({name: tensor.cpu().numpy() for name, tensor in _named(tops).items()} | {"done": rows.stop})
+            report(rows.stop)
+    lists_x = _lists(tops[0], k_x, slacks(x.dim, *measures), len(y))
+    lists_y = _lists(tops[1], k_y, slacks(x.dim, *measures[::-1]), len(x))
+    found_x, found_y = best_of_lists(x, y, lists_x, k_x, block), best_of_lists(y, x, lists_y, k_y, block)
+    report(
+        len(x),
+        recomputed=found_x.recomputed + found_y.recomputed,
+        candidates=found_x.candidates + found_y.candidates,
+    )
+    return found_x.neighbours, found_y.neighbours
+
+
+def _block_size(device: str, n: int, m: int) -> int:
+    """Rows and columns of a block, for the memory that is free."""
+    import torch
+
+    free = torch.cuda.mem_get_info(device)[0]
+    fits = int((_FREE_SHARE * free / 8) ** 0.5)  # 4 bytes an entry, twice
+    return max(1, min(fits, _LARGEST_BLOCK, max(n, m)))
+
+
+def _product(rows: Any, columns: Any) -> Any:
+    """The dot products of rows with rows, float32, accumulated in float32."""
+    import torch
+
+    if rows.is_cuda:
+        return torch.mm(rows, columns.T, out_dtype=torch.float32)
+    return rows.float() @ columns.float().T
+
+
+def _vectors(side: Side, rows: slice, device: str) -> Any:
+    """The reference's vectors, float32."""
+    import torch
+
+    vectors = torch.from_numpy(np.ascontiguousarray(side.vectors[rows])).to(device, torch.float64)
+    return vectors.div_(torch.from_numpy(side.divisors[rows]).to(device)[:, None]).float()
+
+
+def _rounded(side: Side, rows: slice, centre: NDArray[np.float32], half: Any, device: str) -> Any:
+    """Rows less the centre, in half precision."""
+    import torch
+
+    return (_vectors(side, rows, device) - torch.from_numpy(centre).to(device)).to(half)
+
+
+def _measure(
+    side: Side, centre: NDArray[np.float32], other_centre: NDArray[np.float32], half: Any, size: int, device: str
+) -> Floats:
+    """What the bound needs of every row, (n, 4); see `harness.mining.compiled.measure_rows`."""
+    import torch
+
+    own, other = (torch.from_numpy(vector).to(device, torch.float64) for vector in (centre, other_centre))
+    found = np.empty((len(side), 4))
+    for start in range(0, len(side), size):
+        rows = slice(start, start + size)
+        unit = _vectors(side, rows, device).double()
+        rest, stored = unit - own, _rounded(side, rows, centre, half, device).double()
+        columns = [(stored - rest).norm(dim=1), rest.norm(dim=1), stored.norm(dim=1), unit @ other]
+        found[rows] = torch.stack(columns, dim=1).cpu().numpy()
+    return found
+
+
+def _empty(n: int, k: int, m: int, device: str) -> _Top:
+    import torch
+
+    shape = n, min(k + _SPARE, m)
+    return _Top(
+        torch.full(shape, -torch.inf, dtype=torch.float32, device=device),
+        torch.zeros(shape, dtype=torch.int64, device=device),
+    )
+
+
+def _named(tops: tuple[_Top, _Top]) -> dict[str, Any]:
+    """The tensors of a checkpoint."""
+    return {
+        f"{side}_{name}": tensor for side, top in zip("xy", tops, strict=True) for name, tensor in top._asdict().items()
+    }
+
+
+def _take_in(top: _Top, rows: slice, entries: Any, first: int) -> None:
+    """Let the entries of a block, columns `first`, ..., compete for places among the highest of its rows."""
+    import torch
+
+    values, columns = entries.topk(min(top.values.shape[1], entries.shape[1]), dim=1)
+    values = torch.cat([top.values[rows], values], dim=1)
+    columns = torch.cat([top.columns[rows], columns + first], dim=1)
+    kept, places = values.topk(top.values.shape[1], dim=1)
+    top.values[rows], top.columns[rows] = kept, columns.gather(1, places)
+
+
+def _lists(top: _Top, k: int, slack: Floats, n_columns: int) -> Lists:
+    """The highest entries as lists; one that holds less than all that may be among the k best is given up."""
+    values, columns = top.values.cpu().numpy(), top.columns.cpu().numpy()
+    is_short = (values[:, -1] >= values[:, k - 1] - slack) & (values.shape[1] < n_columns)
+    return Lists(
+        columns=columns.astype(np.int32),
+        uppers=values,
+        lowers=values,
+        counts=np.full(len(values), values.shape[1], np.int32),
+        floors=np.where(is_short, np.inf, -np.inf).astype(np.float32),
+        slacks=slack,
+    )
