@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,25 @@ def check_folders(out: Path, work: Path, sources: Iterable[str | Path]) -> None:
             f"{work}, the place of the checkpoints, is there already and has none (no {SETTINGS_FILE}); move it away, "
             "or give another --name or --out"
         )
+
+
+@contextmanager
+def only_training(out: Path) -> Iterator[None]:
+    """For the time of a `with` block no other process trains a model for `out`.
+
+    Raises:
+        InputError: another one does, or there is no place for the lock beside `out`.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = out.with_name(f"{out.name}.training.lock")
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(lock, timeout=0):
+            yield
+            lock.unlink(missing_ok=True)
+    except Timeout:
+        raise InputError(f"another process is training {out}; wait for it, or give another --name or --out") from None
 
 
 def replace_folder(new: Path, out: Path) -> None:

@@ -26,6 +26,7 @@ from baselines.model_folder import (
     check_equal,
     check_folders,
     last_checkpoint,
+    only_training,
     read_json,
     remove_work,
     replace_folder,
@@ -171,7 +172,8 @@ def train(
     """
     work = out.with_name(f"{out.name}.training")
     try:
-        return _train(start, recipe, stages, dev, out, work, settings, card, on_cpu, fresh)
+        with only_training(out):
+            return _train(start, recipe, stages, dev, out, work, settings, card, on_cpu, fresh)
     except OSError as error:
         raise InputError(
             f"{error.filename or out}: {error.strerror or one_line(error)}; choose another --out"

@@ -149,7 +149,7 @@ def _gather(grid: Grid, settings: Iterable[Settings], data: DataDir, teacher: En
     guard = leakage_guard(data)
     pairs = stored_pairs(corpora, Filters(), guard, progress)
     development = hold_out(pairs, guard, data)
-    vectors = stored_vectors(teacher, pairs, corpora[0].source_lang, progress)
+    vectors = stored_vectors(teacher, pairs, corpora[0].source_lang, "float16", progress)
     return _Material(grid.teacher, pairs, vectors, development)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _SPECS = {"teacher", "init"}
+
+
+class TeacherType(str, Enum):
+    """Of stored vectors."""
+
+    float16 = "float16"
+    float32 = "float32"
 
 
 @app.callback(invoke_without_command=True)
@@ -164,6 +172,9 @@ def distill(
     max_length: Annotated[
         int, typer.Option(metavar="N", help="Tokens after which a transformer cuts a sentence.")
     ] = 128,
+    teacher_dtype: Annotated[
+        TeacherType, typer.Option(help="As what the teacher's vectors are stored.")
+    ] = TeacherType.float16,
     precision: PrecisionOption = PrecisionChoice.fp32,
     seed: SeedOption = 42,
     cpu: CpuOption = False,
@@ -214,6 +225,7 @@ def distill(
         weights=tuple(map(_weight, weight or [])),
         matryoshka=_numbers(matryoshka),
         max_length=max_length,
+        teacher_dtype=teacher_dtype.value,
         precision=precision.value,
         seed=seed,
         **{key: value for key, value in given.items() if value is not None},

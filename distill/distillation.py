@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -24,6 +24,7 @@ from baselines.model_folder import (
     as_json,
     check_equal,
     check_folders,
+    only_training,
     read_json,
     remove_work,
     replace_folder,
@@ -105,21 +106,22 @@ def distill(
     locations = [spec.location for spec in specs if spec.location]
     check_folders(folder, work, [start.student, start.tokenizer, *locations])
     try:
-        return _distill(
-            load_encoder(teacher, device="cpu" if on_cpu else None) if isinstance(teacher, str) else teacher,
-            start,
-            folder,
-            work,
-            _corpora(pairs, corpora, languages, data),
-            data,
-            recipe,
-            filters,
-            on_cpu,
-            fresh,
-            command,
-            progress,
-            is_first,
-        )
+        with only_training(folder) if is_first else nullcontext():
+            return _distill(
+                load_encoder(teacher, device="cpu" if on_cpu else None) if isinstance(teacher, str) else teacher,
+                start,
+                folder,
+                work,
+                _corpora(pairs, corpora, languages, data),
+                data,
+                recipe,
+                filters,
+                on_cpu,
+                fresh,
+                command,
+                progress,
+                is_first,
+            )
     except OSError as error:
         raise InputError(
             f"{error.filename or folder}: {error.strerror or one_line(error)}; choose another --out"
@@ -187,7 +189,7 @@ def _distill(
             remove_work(work)
         write_atomically(work / SETTINGS_FILE, as_json(settings))
 
-        vectors = stored_vectors(teacher, store, corpora[0].source_lang, progress)
+        vectors = stored_vectors(teacher, store, corpora[0].source_lang, recipe.teacher_dtype, progress)
         begin = work / "start"
         if not begin.exists():
             projection = teacher_projection(start, vectors, dim, on_principal_axes=bool(recipe.matryoshka))

@@ -13,7 +13,7 @@ from distill.corpora import Corpus
 from distill.filters import Filters
 from distill.pairs import PairStore
 from distill.progress import Watcher
-from distill.teacher import TeacherVectors, sentences_digest
+from distill.teacher import TeacherVectors, VectorType, sentences_digest
 from harness.cache import default_cache_dir
 from harness.data.leakage import EvaluationSentences
 from harness.encoder import Encoder
@@ -28,11 +28,13 @@ def stored_pairs(
     return PairStore.build(corpora, filters, guard, _folder() / "pairs" / name, progress.count)
 
 
-def stored_vectors(teacher: Encoder, pairs: PairStore, lang: str, progress: Watcher) -> TeacherVectors:
+def stored_vectors(
+    teacher: Encoder, pairs: PairStore, lang: str, dtype: VectorType, progress: Watcher
+) -> TeacherVectors:
     """The teacher's vectors of all sources, which are in `lang`; of equal sources they are computed once."""
-    name = _name(f"{teacher.fingerprint}\n{sentences_digest(pairs.sources)}")
+    name = _name(f"{teacher.fingerprint}\n{sentences_digest(pairs.sources)}" + ("" if dtype == "float16" else dtype))
     count = partial(progress.count, "teacher's vectors")
-    return TeacherVectors.build(teacher, pairs.sources, _folder() / "teacher" / name, progress=count, lang=lang)
+    return TeacherVectors.build(teacher, pairs.sources, _folder() / "teacher" / name, dtype, count, lang=lang)
 
 
 def _folder() -> Path:

@@ -21,6 +21,8 @@ from harness.encoder import Encoder, check_vectors
 from harness.errors import InputError
 from harness.results import cannot_write, write_atomically
 
+VectorType = Literal["float16", "float32"]
+
 _INFO, _VECTORS, _DONE = "store.json", "vectors.npy", "done"
 
 
@@ -67,7 +69,7 @@ class TeacherVectors:
         encoder: Encoder,
         sentences: Sequence[str],
         folder: Path,
-        dtype: Literal["float16", "float32"] = "float16",
+        dtype: VectorType = "float16",
         progress: Callable[[int, int], None] | None = None,
         *,
         lang: str | None = None,
@@ -176,7 +178,9 @@ def _fill(
             with np.errstate(over="ignore"):
                 stored = vectors.astype(dtype)
             if not np.isfinite(stored).all():
-                raise InputError(f"encoder {encoder.name!r} returned numbers too large for {dtype}; take float32")
+                raise InputError(
+                    f"encoder {encoder.name!r} returned numbers too large for {dtype}; take --teacher-dtype float32"
+                )
             for row, vector in zip(rows.tolist(), stored, strict=True):
                 file.seek(start_of_data + row * vector.nbytes)
                 file.write(vector.tobytes())

@@ -34,7 +34,7 @@ from harness.results import write_atomically
 if TYPE_CHECKING:
     from distill.pairs import PairStore
     from distill.sampler import MixedBatches
-    from distill.teacher import TeacherVectors
+    from distill.teacher import TeacherVectors, VectorType
 
 _POINTS = 100  # of the loss curve
 _EVALUATIONS = 20  # about as many a training
@@ -66,6 +66,7 @@ class Recipe:
         matryoshka: the loss is that of these first dimensions, too.
         max_length: tokens after which a transformer cuts a sentence.
         precision: of the matrix products (autocast); the weights are float32 in any case.
+        teacher_dtype: as what the teacher's vectors are stored.
         beta2: of AdamW.
         max_gradient_norm: longer gradients are scaled to this length; 0: none are.
         seed: of dropout, of the batches and of new weights.
@@ -87,6 +88,7 @@ class Recipe:
     matryoshka: tuple[int, ...] = ()
     max_length: int = 128
     precision: Precision = "fp32"
+    teacher_dtype: VectorType = "float16"
     beta2: float = 0.999
     max_gradient_norm: float = 1.0
     seed: int = 42

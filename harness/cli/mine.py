@@ -180,6 +180,8 @@ class _Search:
 
     def __call__(self, progress: Progress) -> None:
         self.backend = progress.backend
+        if progress.recall:
+            self._watcher.note(f"approximate: {progress.recall}")
         if progress.done < progress.total and time.monotonic() - self._said >= self._SECONDS:
             self._said = time.monotonic()
             self._watcher.note(f"{progress.done / progress.total:.1%} of the similarities searched")

@@ -40,6 +40,7 @@ class Progress:
         rows: of both sides.
         recomputed: rows whose candidates were not certain to hold their k best, and which were searched once more.
         candidates: that were scored by the reference similarity.
+        recall: of an approximate search, at its end: what share of the neighbours it finds, measured on a sample.
     """
 
     backend: str
@@ -48,6 +49,7 @@ class Progress:
     rows: int
     recomputed: int = 0
     candidates: int = 0
+    recall: str = ""
 
 
 def nearest(
@@ -97,14 +99,19 @@ def nearest(
             raise InputError("an approximate search has no checkpoints; leave out the checkpoint, or the backend faiss")
         from harness.mining.approximate import nearest_approximate
 
-        return nearest_approximate(x, y, k, cosine=cosine)[:2]
+        *found, recall = nearest_approximate(x, y, k, cosine=cosine)
+        if on_progress:
+            total = len(x) * len(y)
+            on_progress(Progress(name, total, total, len(x) + len(y), recall=str(recall)))
+        return found[0], found[1]
     k_x, k_y = min(k, len(y)), min(k, len(x))
     if k_x == 0 or k_y == 0:
         return _nothing(len(x), k_x), _nothing(len(y), k_y)
 
-    def report(rows_done: int, **work: int) -> None:
+    def report(rows_done: int, recomputed: int = 0, candidates: int = 0) -> None:
         if on_progress:
-            on_progress(Progress(name, rows_done * len(y), len(x) * len(y), len(x) + len(y), **work))
+            similarities = rows_done * len(y), len(x) * len(y)
+            on_progress(Progress(name, *similarities, len(x) + len(y), recomputed, candidates))
 
     with open_checkpoint(checkpoint, sides, f"k={k} cosine={cosine} backend={name} block={block}") as state:
         if name == "numpy":

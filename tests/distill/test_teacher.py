@@ -114,7 +114,7 @@ def test_sentences_are_told_apart_where_they_are_joined(tmp_path):
     "factor, dtype, message",
     [
         (np.nan, "float16", "NaN in row 1 for the sentence 'bbb"),
-        (1e6, "float16", "too large for float16; take float32"),
+        (1e6, "float16", "too large for float16; take --teacher-dtype float32"),
     ],
 )
 def test_numbers_that_are_none(tmp_path, factor, dtype, message):

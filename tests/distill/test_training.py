@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from tiny_corpora import write_corpus, write_word_swaps
 from tiny_models import SENTENCES, write_bert
 
 from baselines.huggingface import folder_digest
+from baselines.model_folder import only_training
 from distill.distillation import distill
 from distill.progress import Watcher
 from distill.start import Start
@@ -235,6 +237,49 @@ def test_the_best_step_is_taken(files, tmp_path, monkeypatch):
     np.testing.assert_allclose(probe, found[2], atol=1e-6)
 
 
+def test_another_score_may_decide_which_step_is_the_best(files, tmp_path, monkeypatch):
+    from distill.development import Development
+
+    accuracies = iter([0.0, 10.0, 30.0, 20.0])
+
+    def evaluate(self, encode, teacher):
+        accuracy = next(accuracies)
+        return {"mse": accuracy, "mse_unit": accuracy, "accuracy_en_xx": accuracy, "accuracy_xx_en": 0.0}
+
+    monkeypatch.setattr(Development, "evaluate", evaluate)
+    monkeypatch.setattr("distill.report._by_language", lambda trained: [])
+    trained = run(files, tmp_path / "model", recipe=replace(FAST, best_by="accuracy_en_xx"))
+    assert trained.best_step == 8  # by the MSE it is 4
+
+
+def test_frozen_layers_are_not_trained(bert, swaps, tmp_path):
+    from safetensors.numpy import load_file
+
+    run(swaps, tmp_path / "model", Start(bert, freeze_layers=1), TRANSFORMER)
+    before, after = load_file(Path(bert) / "model.safetensors"), weights(tmp_path / "model")
+    for name, value in after.items():
+        if not name.startswith("pooler"):  # no sentence vector depends on it
+            assert np.array_equal(value, before[name]) == name.startswith(("embeddings", "encoder.layer.0")), name
+
+
+def test_the_teachers_vectors_in_float32(files, tmp_path, monkeypatch):
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    run(files, tmp_path / "model", recipe=replace(FAST, teacher_dtype="float32"))
+    run(files, tmp_path / "other")
+    stores = (tmp_path / "cache/distill/teacher").glob("*/vectors.npy")
+    assert {np.load(store, mmap_mode="r").dtype.name for store in stores} == {"float16", "float32"}
+
+
+def test_two_trainings_of_one_folder(files, tmp_path):
+    with (
+        only_training(tmp_path / "model"),
+        pytest.raises(InputError, match=r"another process is training .*model; wait"),
+    ):
+        run(files, tmp_path / "model")
+    run(files, tmp_path / "model")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
+
+
 def probe_target(files):
     from distill.corpora import open_corpus
     from distill.development import hold_out
@@ -303,6 +348,9 @@ def test_a_loss_that_is_no_number(files, tmp_path, monkeypatch, undisturbed):
         (STUDENT, {"batch_size": 33, "accumulate": 2}, "a batch of 33 cannot be cut into 2 equal parts"),
         (STUDENT, {"precision": "fp16"}, "fp16 needs a GPU"),
         (STUDENT, {"loss": "mze"}, "unknown loss 'mze'"),
+        (STUDENT, {"best_by": "accuracy"}, "unknown development score 'accuracy'; did you mean"),
+        (STUDENT, {"best_by": "sts_cross"}, "--best-by sts_cross needs the STS Benchmark"),
+        (Start(STUDENT, freeze_layers=1), {}, "--freeze-layers is for transformers"),
         (STUDENT, {"weights": (("tiniest", 2.0),)}, "unknown corpus in --weight 'tiniest'; did you mean"),
         (STUDENT, {"matryoshka": (33,)}, "Matryoshka dimensions must be 1 to 32"),
         (Start(STUDENT, dim=33), {}, "--dim 33: the teacher's vectors have 32 dimensions"),

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import InputError, MissingExtraError
-from harness.mining import Neighbours
+from harness.mining import Neighbours, Progress, nearest
 from harness.mining.approximate import choose_index, nearest_approximate
 
 faiss = pytest.importorskip("faiss")
@@ -206,3 +206,14 @@ def test_without_faiss_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(MissingExtraError, match=r"multilingual-embedding-harness\[ann\]"):
         nearest_approximate(np.ones((2, 2), np.float32), np.ones((2, 2), np.float32))
+
+
+def test_the_backend_reports_its_recall():
+    x, y = (np.random.default_rng(seed).standard_normal((50, 8)).astype(np.float32) for seed in (0, 1))
+    seen: list[Progress] = []
+    found = nearest(x, y, backend="faiss", on_progress=seen.append)
+    assert seen[-1].recall.startswith("recall@4 1.000 and 1.000, of 50 and 50 rows")
+    for one, two in zip(found, nearest(x, y, backend="numpy"), strict=True):
+        np.testing.assert_array_equal(one.rows, two.rows)
+    with pytest.raises(InputError, match="no checkpoints"):
+        nearest(x, y, backend="faiss", checkpoint="somewhere")
