@@ -6,7 +6,7 @@ DEMO_RESULTS ?= demo-results
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 TEST_ARGS ?= -n auto
 
-.PHONY: demo test test-adapters lint test-light benchmark clean
+.PHONY: demo test test-adapters lint test-light benchmark benchmark-mining clean
 
 # The board of the bundled sample: light core, the student that ships and mUSE; no torch.
 demo: $(VENV)/.demo
@@ -48,6 +48,10 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 # What the harness costs beside the bare encoder.
 benchmark: $(VENV)/.demo
 	$(BIN)/python benchmarks/overhead.py
+
+# Bitext mining beside LASER's way.
+benchmark-mining: $(VENV)/.test
+	$(BIN)/python benchmarks/mining.py
 
 clean:
 	rm -rf $(VENV) .venvs $(DEMO_RESULTS) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
