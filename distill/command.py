@@ -253,12 +253,13 @@ def distill(
 
 @app.command()
 def compact(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A static student.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A student.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write.")],
 ) -> None:
-    """Write a static student in a quarter of its size: bytes with a scale a row, a short tokenizer file.
+    """Write a student in a quarter of its size: one byte a number, a short tokenizer file.
 
-    sentence-transformers and `static:DIR` load it; its vectors are those of the student to 1e-3 in cosine.
+    `static:DIR` and sentence-transformers load a static one, `compact:DIR` a transformer. The vectors are those of the
+    student to about 1e-3 in cosine.
     """
     from distill.compact import save_compact
 

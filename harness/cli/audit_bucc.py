@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from harness.cli.progress import Watcher
     from harness.data import Source
     from harness.encoder import Encoder
-    from harness.tasks import Rows
     from harness.tasks.bucc_audit import Audit
     from harness.tasks.task import Encode
 
@@ -85,6 +84,7 @@ def audit_bucc(
     from harness.cli.progress import watch
     from harness.errors import InputError
     from harness.registry import check_spec, failures_in_one_line, load_encoder
+    from harness.rows import stored_rows
     from harness.tasks.bucc import Protocol, aggregate, bucc
     from harness.tasks.bucc_audit import audit, describe, find_rivals, not_in_gold
     from harness.tasks.bucc_review import check_new, check_origin, match_verdicts, read_review, write_review
@@ -108,7 +108,7 @@ def audit_bucc(
             check_origin(review, origin)  # now, rather than after hours of mining
         pair = bucc.load(source)
         encode = _encode(model, subset, cache_dir, progress)
-        rows = _stored_rows(model, source, results)
+        rows = stored_rows(results, model, bucc, source)
         if rows is None:
             progress.note(f"{results} has no rows of {model.name} on {subset} (`run --save-rows` keeps them): mining")
             rows = bucc.rows(pair, encode)
@@ -171,62 +171,6 @@ def _encode(model: Encoder, subset: str, cache_dir: Path | None, progress: Watch
             return vectors.encode(sentences, lang, partial(progress.encoding, "bucc", subset)).vectors
 
     return encode
-
-
-def _stored_rows(model: Encoder, source: Source, results: Path) -> Rows | None:
-    """The per-item rows of an earlier run on the same data, with the same vectors and protocol.
-
-    Raises InputError if they are damaged or not those of their record, MissingExtraError for Parquet without pyarrow.
-    """
-    from harness.errors import InputError
-    from harness.results import Result, ResultStore
-    from harness.rows import FORMATS, rows_file
-    from harness.tasks.bucc import aggregate, bucc
-
-    folder = results / "rows" / model.name / bucc.name
-    paths = [path for name in FORMATS if (path := rows_file(folder, source.subset, name)).is_file()]
-    wanted = Result(
-        task=bucc.name,
-        task_version=bucc.version,
-        subset=source.subset,
-        encoder=model.name,
-        fingerprint=model.fingerprint,
-        metrics={},
-        n=0,
-        signature=bucc.full_signature,
-        dataset={"sha256": source.sha256},
-    )
-    records = ResultStore(results).load(model.name, bucc.name) if paths else []
-    record = next((record for record in records if record.measures_same_as(wanted)), None)
-    if record is None:
-        return None
-    rows = _read_rows(paths[0])
-    if rows is None or {name: round(value, 6) for name, value in aggregate(rows).items()} != record.metrics:
-        raise InputError(f"{paths[0]}: not the rows of the stored result; measure again with `run --fresh --save-rows`")
-    return rows
-
-
-def _read_rows(path: Path) -> Rows | None:
-    """The columns that `harness.rows.save_rows` has written, null as NaN; None if they are not there."""
-    import numpy as np
-
-    from harness.data.text import iter_lines
-    from harness.errors import MissingExtraError
-
-    types = {"split": np.str_, "row1": np.int64, "row2": np.int64, "score": np.float64, "gold": np.bool_}
-    try:
-        if path.suffix == ".parquet":
-            try:
-                import pyarrow.parquet
-            except ImportError:
-                raise MissingExtraError(f"reading {path}", "parquet") from None
-            columns = pyarrow.parquet.read_table(path).to_pydict()
-        else:
-            records = [json.loads(line) for line in iter_lines(path)]
-            columns = {key: [record[key] for record in records] for key in types}
-        return {key: np.array(columns[key], dtype=kind) for key, kind in types.items()}
-    except (ValueError, TypeError, KeyError, OverflowError, OSError):  # the last is one of pyarrow's for damaged files
-        return None
 
 
 def _as_table(result: Audit, encoder: str, subset: str) -> str:

@@ -72,8 +72,11 @@ def nearest_by_blocks(
     For `block`, `checkpoint` and `report` see `harness.mining.neighbours.nearest`; the latter takes the rows of x that
     are done.
     """
+    from numba import get_num_threads
+
     from harness.mining.compiled import scan_columns, scan_rows
 
+    n_threads = get_num_threads()
     block = block or _BLOCK
     kind = np.uint16 if precision == "bfloat16" else np.float32
     centres = centre(x), centre(y)
@@ -85,7 +88,7 @@ def nearest_by_blocks(
     start = _restore(checkpoint, of_x, of_y)
     memory = np.empty(min(block, len(x)) * min(block, len(y)), kind)
 
-    with _product(precision) as multiply:
+    with _product(precision, n_threads) as multiply:
         for top in range(start, len(x), block):
             rows = _rounded(x, slice(top, top + block), centres[0], kind)
             for left in range(0, len(y), block):
@@ -93,7 +96,7 @@ def nearest_by_blocks(
                 tile = memory[: len(rows) * len(columns)].reshape(len(rows), len(columns))
                 multiply(rows, columns, tile)
                 scan_rows(tile, top, left, biases[1], error, k_x, of_x)
-                scan_columns(tile, top, left, biases[0], error, k_y, of_y)
+                scan_columns(tile, top, left, biases[0], error, k_y, of_y, n_threads)
             done = min(top + block, len(x))
             if done < len(x):
                 checkpoint.save({**_named("x", of_x), **_named("y", of_y), "done": done})
@@ -108,7 +111,9 @@ def nearest_by_blocks(
 
 
 @contextmanager
-def _product(precision: Precision) -> Iterator[Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], None]]:
+def _product(
+    precision: Precision, n_threads: int
+) -> Iterator[Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], None]]:
     """A function of rows, rows and `out`, the matrix of their dot products. bfloat16 stands as its bits in uint16."""
     if precision == "bfloat16":
         import torch
@@ -121,10 +126,7 @@ def _product(precision: Precision) -> Iterator[Callable[[NDArray[Any], NDArray[A
 
         yield multiply_bfloat16
         return
-    from numba import get_num_threads
     from threadpoolctl import threadpool_limits
-
-    n_threads = get_num_threads()
 
     def multiply(rows: NDArray[Any], columns: NDArray[Any], out: NDArray[Any]) -> None:
         size = -(-len(rows) // n_threads)

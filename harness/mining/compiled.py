@@ -18,7 +18,6 @@ from numba import njit, prange, types
 from numba.extending import overload
 
 _AT_ONCE = 64  # entries of a block that are compared before any of them is looked at
-_STRIP = 512  # columns that a thread scans from the top to the bottom of a block
 _PAIRWISE = 128  # numpy.sum adds so many numbers without halving
 
 _serial = njit(cache=True, nogil=True)
@@ -178,11 +177,13 @@ def _scan_row(entries: Any, row: Any, left: Any, biases: Any, error: Any, k: Any
 
 
 @_parallel
-def scan_columns(tile: Any, top: Any, left: Any, biases: Any, error: Any, k: Any, lists: Any) -> None:
+def scan_columns(tile: Any, top: Any, left: Any, biases: Any, error: Any, k: Any, lists: Any, n_threads: Any) -> None:
     """The same for the columns of the block: `biases` (rows,), the lists are those of the other side."""
-    for strip in prange((tile.shape[1] + _STRIP - 1) // _STRIP):
-        first = strip * _STRIP
-        _scan_strip(tile[:, first : first + _STRIP], top, left + first, biases, error, k, lists)
+    # A strip a thread, as wide as can be: what is read of a row is long then.
+    width = max(_AT_ONCE, -(-tile.shape[1] // n_threads))
+    for strip in prange(-(-tile.shape[1] // width)):
+        first = strip * width
+        _scan_strip(tile[:, first : first + width], top, left + first, biases, error, k, lists)
 
 
 @_serial

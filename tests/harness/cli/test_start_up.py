@@ -33,7 +33,9 @@ def test_a_command_that_fails_is_not_taken_for_one_that_imports_little(tmp_path:
         imported_by("run", "--encoder", "no-such-encoder", cwd=tmp_path)
 
 
-@pytest.mark.parametrize("command", [["--help"], ["run", "--help"], ["show", "--help"], ["mine", "--help"]])
+@pytest.mark.parametrize(
+    "command", [["--help"], ["run", "--help"], ["show", "--help"], ["mine", "--help"], ["compare", "--help"]]
+)
 def test_help_imports_nothing_heavy(command: list[str], tmp_path: Path) -> None:
     modules = imported_by(*command, cwd=tmp_path)
     assert "harness.cli" in modules and not modules & HEAVY

@@ -1,0 +1,213 @@
+"""Transformers in the compact form: `compact:DIR`, and `student-transformer`, the one that the repository holds.
+
+A folder is that of a sentence-transformers model but for the transformer's weights, which are in `compact.safetensors`:
+a matrix NAME as int8, and as `NAME.scales` one factor for each of the equal blocks that its rows are cut into. It is
+restored once, with weights in float32, to `models/` of the cache folder (`$HARNESS_CACHE`, or the user's) and opened
+from there as `sentence-transformers:` does it, with the same options. `distill/compact.py` writes the form.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from functools import partial, wraps
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from baselines import sentence_transformer
+from baselines.huggingface import folder_digest
+from baselines.sentence_transformer import SentenceTransformerEncoder
+from harness.cache import default_cache_dir
+from harness.errors import InputError, MissingExtraError
+from harness.registry import EncoderInfo, one_line
+
+COMPACT_FILE = "compact.safetensors"
+"""Not `model.safetensors`: a library that knows nothing of the scales would take the int8 for the weights."""
+
+SCALES = ".scales"
+CHECKSUM = "sha256"
+"""What the file's metadata call the checksum of its tensors."""
+
+STUDENT = Path(__file__).parent / "models" / "student-transformer"
+TRAINING = (
+    "leaderboard distill --teacher 'e5-small-q4?precision=bf16&max_length=64' --student e5-small-q4 "
+    "--name student-transformer --corpus stsb-train --corpus xnli --corpus paws-x --corpus tatoeba-challenge "
+    "--corpus xcopa --corpus xquad-questions --corpus storybooks --language ar --language de --language es "
+    "--language fr --language it --language nl --language ru --language tr --language zh --freeze-layers 4 "
+    "--vocabulary 57000 --loss '5*cosine+0.2*ranking' --batch-size 128 --learning-rate 5e-05 --warm-up 50 "
+    "--max-steps 450 --eval-steps 90 --best-by sts_cross --temperature 0.5 --max-repeats 20 --max-length 64 "
+    "--precision bf16"
+)
+"""The command of the student's model card."""
+
+_WEIGHTS = "model.safetensors"
+_DIGEST = ".sha256"  # hidden: no part of the digest that it holds
+
+
+# The registry reads the options from the signature, which is that of the wrapped function.
+@wraps(sentence_transformer.load, assigned=())
+def load(location: str, **options: Any) -> SentenceTransformerEncoder:
+    """Open a folder in the compact form with the options of `sentence-transformers:`; it is restored if need be.
+
+    Raises:
+        InputError: no such folder, one of another form or a damaged one, a cache folder that cannot be written, or an
+            option that does not fit the model.
+        MissingExtraError: the packages are not installed.
+    """
+    folder = Path(location).expanduser()
+    if not folder.is_dir():
+        raise InputError(f"no model folder {location!r}")
+    digest = folder_digest(folder)[:16]
+    ordinary = restored(folder, default_cache_dir() / "models" / f"{folder.resolve().name}-{digest}")
+    encoder = sentence_transformer.load(str(ordinary), **{"name": location, **options})
+    _, _, settings = encoder.fingerprint.partition("|")
+    encoder.fingerprint = f"compact/sha256:{digest}|{settings}"
+    return encoder
+
+
+@wraps(partial(sentence_transformer.load, STUDENT.name), assigned=())
+def load_student(**options: Any) -> SentenceTransformerEncoder:
+    """Open the student of the repository; outside it, one that was trained here under its name."""
+    if STUDENT.is_dir():
+        return load(str(STUDENT), **options)
+    if _trained_here().is_dir():
+        return sentence_transformer.load(str(_trained_here()), **options)
+    raise InputError(
+        f"encoder {STUDENT.name!r} is not installed, its weights are in the repository alone: run from a checkout "
+        f"(pip install -e .), or train it: {TRAINING}"
+    )
+
+
+def _trained_here() -> Path:
+    return default_cache_dir() / "models" / STUDENT.name
+
+
+def restored(folder: Path, path: Path) -> Path:
+    """`path`, where the model of the compact `folder` is, or is written now, as an ordinary folder.
+
+    A model there that is not what was written is written again. It gets its name when it is complete.
+
+    Raises:
+        InputError: `folder` is of another form or damaged, or `path` cannot be written.
+    """
+    from filelock import FileLock
+
+    if _is_whole(path):
+        return path
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_name(f".{path.name}.lock")):
+            if not _is_whole(path):  # else another process was faster
+                _restore(folder, path)
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"model folder {path} cannot be written ({reason}); set HARNESS_CACHE") from None
+    return path
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        return (path / _DIGEST).read_text(encoding="utf-8") == folder_digest(path)
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _restore(folder: Path, path: Path) -> None:
+    part = path.with_name(f".{path.name}.part")
+    shutil.rmtree(part, ignore_errors=True)  # left by a process that was killed
+    try:
+        _write_ordinary(folder, part)
+        (part / _DIGEST).write_text(folder_digest(part), encoding="utf-8")
+        shutil.rmtree(path, ignore_errors=True)
+        part.rename(path)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _write_ordinary(folder: Path, out: Path) -> None:
+    """Write the model of the compact `folder` to `out`, as sentence-transformers would."""
+    try:
+        from safetensors.numpy import save
+    except ImportError:
+        raise MissingExtraError(f"the model {folder.name!r}", "torch") from None
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    if not any(path.name == COMPACT_FILE for path in files):
+        raise InputError(
+            f"{str(folder)!r} is no transformer in the compact form (no {COMPACT_FILE}); use "
+            "sentence-transformers:DIR or static:DIR"
+        )
+    for path in files:
+        target = out / path.relative_to(folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if path.name == COMPACT_FILE:
+            target.with_name(_WEIGHTS).write_bytes(save(_read(path), metadata={"format": "pt"}))
+            continue
+        if path.suffix == ".json":
+            _check_json(path)
+        shutil.copyfile(path, target)
+
+
+def _check_json(path: Path) -> None:
+    try:
+        json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path}: no JSON ({error}); copy the model's folder again") from None
+
+
+def _read(path: Path) -> dict[str, NDArray[Any]]:
+    """The tensors of a compact file as they were, numbers in float32."""
+    from safetensors import safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (it is no dict)
+            expected = (file.metadata() or {}).get(CHECKSUM)
+    except Exception as error:  # the library has error types of its own
+        raise InputError(f"{path}: damaged ({one_line(error)}); copy the model's folder again") from None
+    if checksum(tensors) != expected:
+        raise InputError(f"{path}: damaged (its checksum is another); copy the model's folder again")
+    scales = {name + SCALES for name in tensors}
+    return {name: _floats(tensors[name], tensors.get(name + SCALES)) for name in tensors if name not in scales}
+
+
+def _floats(values: NDArray[Any], scales: NDArray[Any] | None) -> NDArray[Any]:
+    if scales is not None:
+        numbers: NDArray[Any] = values.reshape(len(scales), -1).astype(np.float32)
+        numbers *= scales.astype(np.float32)[:, None]
+        return numbers.reshape(values.shape)
+    return values.astype(np.float32) if np.issubdtype(values.dtype, np.floating) else values
+
+
+def checksum(tensors: Mapping[str, NDArray[Any]]) -> str:
+    """SHA-256, in hexadecimal, over the names, types, shapes and numbers of tensors, sorted by name."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(f"{name}\0{tensors[name].dtype.str}\0{tensors[name].shape}\n".encode())
+        digest.update(tensors[name].tobytes())
+    return digest.hexdigest()
+
+
+compact = EncoderInfo(
+    factory=load,
+    description="a transformer in the compact form of `leaderboard distill compact`",
+    backend="sentence-transformers",
+    is_kind=True,
+    location_form="DIR",
+    extra="torch",
+    modules=("sentence_transformers",),
+)
+student_transformer = EncoderInfo(
+    factory=load_student,
+    description="multilingual-e5-small, pruned and distilled further, nine languages and English (in the repository)",
+    backend="sentence-transformers",
+    dim=384,
+    licence="CC-BY-NC-4.0",
+    extra="torch",
+    modules=("sentence_transformers",),
+    recipe=lambda: None if STUDENT.is_dir() or _trained_here().is_dir() else TRAINING,
+)

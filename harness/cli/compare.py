@@ -1,0 +1,186 @@
+"""`leaderboard compare`: which differences between encoders are real."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.options import (
+    BatchSizeOption,
+    CacheDirOption,
+    DataDirOption,
+    DeviceOption,
+    ResultsOption,
+    SubsetOption,
+    TaskOption,
+)
+
+if TYPE_CHECKING:
+    from harness.comparison import Compared, Measured
+    from harness.runner import Planned, Progress
+    from harness.spec import Spec
+    from harness.stats import Resampling
+
+
+class Format(str, Enum):
+    """How to print: tables (table, md, latex), or one entry a set and pair of encoders (csv, json)."""
+
+    table = "table"
+    md = "md"
+    csv = "csv"
+    json = "json"
+    latex = "latex"
+
+
+def compare(
+    encoders: Annotated[
+        list[str],
+        typer.Argument(metavar="ENCODER", show_default=False, help="Encoders, as for `run`; two or more."),
+    ],
+    task: TaskOption = None,
+    subset: SubsetOption = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", show_default=False, help="Compare by this metric, on the tasks that have it. Default: main."
+        ),
+    ] = None,
+    resamples: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Bootstrap resamples, and randomisations of a test.")
+    ] = 10_000,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of both.")] = 12345,
+    level: Annotated[
+        float, typer.Option(metavar="P", help="Level of the intervals; a test is significant at p < 1 - P.")
+    ] = 0.95,
+    data_dir: DataDirOption = None,
+    results: ResultsOption = Path("results"),
+    cache_dir: CacheDirOption = None,
+    device: DeviceOption = None,
+    batch_size: BatchSizeOption = None,
+    format: Annotated[
+        Format, typer.Option(help="table, md, latex: tables; csv, json: an entry a set and pair of encoders.")
+    ] = Format.table,
+) -> None:
+    """Compare encoders: differences with intervals and p-values per set and on average, and what may be concluded.
+
+    The difference is the first encoder minus the second; with more than two, each encoder minus the best. Intervals
+    are BCa bootstrap intervals, tests approximate randomisation of the same items; sets that share their source
+    pairs are resampled as clusters. Per-item rows that `run --save-rows` has kept below --results are used, others are
+    computed from cached vectors where there are any. Nothing is stored.
+
+    Exit code 3: an encoder failed on a set; the others are compared all the same.
+    """
+    from harness.cli.progress import watch
+    from harness.comparison import compare_rows
+    from harness.errors import InputError
+    from harness.registry import check_spec
+    from harness.stats import Resampling
+
+    plan = Resampling(resamples, seed, level)
+    specs = [check_spec(text) for text in encoders]
+    names = [spec.stored_name for spec in specs]
+    if len(names) < 2:
+        raise InputError(f"give two encoders or more to compare, not only {names[0]}")
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"two of the encoders are called {name!r}; add name=... to one of them")
+    if cache_dir:  # models that an encoder fetches go there too
+        os.environ["HARNESS_CACHE"] = str(cache_dir)
+    with watch() as progress:
+        planned = _plan(task, subset, metric, data_dir, progress)
+        measured = [_measure(spec, planned, results, cache_dir, progress, device, batch_size) for spec in specs]
+        progress.note(f"{resamples:,} resamples of {sum(len(one.sources) for one in planned)} sets")
+        compared = compare_rows(planned, measured, plan, metric)
+    if not any(one.differences for one in compared):
+        reasons = [f"{name} on {one.subset}: {why}" for one in compared for name, why in one.missing.items()]
+        raise InputError(f"there is no set that two of the encoders have: {reasons[0]}")
+    typer.echo(_printed(format, compared, measured, plan, planned))
+    if any(one.failures for one in measured):
+        raise typer.Exit(3)
+
+
+def _plan(
+    tasks: Sequence[str] | None,
+    subsets: Sequence[str] | None,
+    metric: str | None,
+    data_dir: Path | None,
+    progress: Progress,
+) -> list[Planned]:
+    from harness.errors import InputError, unknown_name
+    from harness.evaluation import choose_data
+    from harness.runner import absent_sets, check_data, make_plan
+    from harness.tasks import get_task, task_names
+
+    data = choose_data(data_dir)
+    chosen = [get_task(name) for name in dict.fromkeys(tasks or task_names())]
+    if metric == "threshold":
+        raise InputError("a threshold is no score; compare by f1, precision or recall (f1_train)")
+    if metric is not None:
+        known = {name for task in chosen for name in task.metrics}
+        chosen = [task for task in chosen if metric in task.metrics]
+        if not chosen:
+            raise unknown_name("metric", metric, known - {"threshold"})
+    planned = make_plan(chosen, data, subsets or ())
+    if not planned:
+        raise InputError(f"no data set found in {data.root}; see `leaderboard data status`")
+    if data.stand_in:
+        progress.note(f"comparing on the bundled sample (no data directory); its sets are tagged @{data.stand_in}")
+    elif not subsets:
+        for name, absent in absent_sets(chosen, data).items():
+            listed = " ".join(absent[:12]) + (" ..." if len(absent) > 12 else "")
+            progress.note(f"not in the data directory: {name} {listed}")
+    check_data(planned)
+    return planned
+
+
+def _measure(
+    spec: Spec,
+    planned: Sequence[Planned],
+    results: Path,
+    cache_dir: Path | None,
+    progress: Progress,
+    device: str | None,
+    batch_size: int | None,
+) -> Measured:
+    from harness.cache import VectorCache
+    from harness.comparison import measure_rows
+    from harness.registry import failures_in_one_line, load_encoder
+
+    with failures_in_one_line(str(spec)):
+        model = load_encoder(spec, device=device, batch_size=batch_size)
+    return measure_rows(model, planned, VectorCache(cache_dir), results, progress)
+
+
+def _printed(
+    format: Format,
+    compared: Sequence[Compared],
+    measured: Sequence[Measured],
+    plan: Resampling,
+    planned: Sequence[Planned],
+) -> str:
+    from harness.comparison import conclusion, entries, significance, tables
+    from harness.report.render import render, render_long
+
+    names = [one.encoder for one in measured]
+    signatures = {one.task.name: one.task.full_signature for one in planned}
+    if format is Format.csv:
+        return render_long(entries(compared, names, plan), "csv")
+    if format is Format.json:
+        found = {
+            "conclusion": conclusion(compared, names, significance(plan)),
+            "differences": entries(compared, names, plan),
+            "best": [
+                {"task": one.task, "subset": one.subset, "encoders": [name for name in names if name in one.best]}
+                for one in (compared if len(names) > 2 else ())
+                if one.kind != "bias"
+            ],
+            "signatures": {task: f"{text}|{plan.signature}" for task, text in signatures.items()},
+        }
+        return json.dumps(found, indent=2, ensure_ascii=False)
+    return "\n\n".join(render(table, format.value) for table in tables(compared, names, plan, signatures))

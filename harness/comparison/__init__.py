@@ -1,0 +1,39 @@
+"""Several encoders on the same data: which differences are real.
+
+    measured = [measure_rows(load_encoder(name), plan, cache, results) for name in ("student", "muse")]
+    compared = compare_rows(plan, measured, Resampling())
+    print(conclusion(compared, [one.encoder for one in measured], alpha=0.05))
+
+`rows` has or computes each encoder's per-item rows, `compared` makes values, differences and tests of them with
+`harness.stats`, `conclusion` says in a sentence what they allow, and `tables` prints them.
+"""
+
+from harness.comparison.compared import (
+    Compared,
+    Difference,
+    Kind,
+    Outcome,
+    compare_rows,
+    main_metric,
+    significance,
+    win_tie_loss,
+)
+from harness.comparison.conclusion import conclusion
+from harness.comparison.rows import Measured, measure_rows
+from harness.comparison.tables import entries, tables
+
+__all__ = [
+    "Compared",
+    "Difference",
+    "Kind",
+    "Measured",
+    "Outcome",
+    "compare_rows",
+    "conclusion",
+    "entries",
+    "main_metric",
+    "measure_rows",
+    "significance",
+    "tables",
+    "win_tie_loss",
+]

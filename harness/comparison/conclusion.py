@@ -1,0 +1,146 @@
+"""One sentence on what a comparison allows to be said, and how its numbers are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isnan
+
+from harness.comparison.compared import Compared, Difference, Kind, win_tie_loss
+from harness.names import split_tag
+from harness.report.layout import layout_of
+from harness.report.tables import MISSING, Cell
+from harness.report.tables import Kind as CellKind
+from harness.stats import Interval, holm
+
+
+def conclusion(compared: Sequence[Compared], encoders: Sequence[str], alpha: float) -> str:
+    """What may be concluded at level alpha: over the sets, of the main average of each task, of the language bias."""
+    are_two = len(encoders) == 2
+    parts = (_two_on_sets if are_two else _many_on_sets)(compared, encoders, alpha)
+    for one in _headlines(compared, "average"):
+        parts.append((_two_on_average if are_two else _many_on_average)(one, encoders, alpha))
+    parts += [_on_bias(one, encoders) for one in _headlines(compared, "bias")]
+    if are_two:
+        parts += _left_open(compared, encoders, alpha)
+    return "; ".join(parts) + "."
+
+
+def value_text(value: float, kind: CellKind) -> str:
+    """A score with one decimal, signed with two for a bias (`difference`)."""
+    return MISSING if isnan(value) else Cell(value, kind).text
+
+
+def interval_text(interval: Interval, kind: CellKind = "score") -> str:
+    """`78.8 [74.1, 82.5]`; the value alone where there is no interval."""
+    value, low, high = (value_text(x, kind) for x in (interval.value, interval.low, interval.high))
+    return value if isnan(interval.low) else f"{value} [{low}, {high}]"
+
+
+def difference_text(difference: Difference, kind: Kind) -> str:
+    """`-4.6 [-6.0, -3.2]`, signed; two decimals for a bias."""
+    c, digits = difference.comparison, 2 if kind == "bias" else 1
+    value, low, high = (f"{round(x, digits) + 0.0:+.{digits}f}" for x in (c.difference, c.low, c.high))
+    return value if isnan(c.low) else f"{value} [{low}, {high}]"
+
+
+def p_text(p: float) -> str:
+    """`0.012`, `<0.001`; "–" where nothing was tested."""
+    return MISSING if isnan(p) else "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def holm_against(one: Compared, best: str) -> dict[str, float]:
+    """By encoder, the p-value against the best of a set, corrected by Holm over the encoders (as `best_group` does)."""
+    others = {d.first if d.second == best else d.second: d for d in one.differences if best in (d.first, d.second)}
+    return dict(zip(others, holm([d.comparison.p for d in others.values()]), strict=True))
+
+
+def best_of(one: Compared) -> str:
+    """The encoder with the highest value; of equals the one given first."""
+    return max(one.values, key=lambda encoder: one.values[encoder].value)
+
+
+def _two_on_sets(compared: Sequence[Compared], encoders: Sequence[str], alpha: float) -> list[str]:
+    first, second = encoders
+    counts = win_tie_loss(compared, first, second, alpha)
+    n = sum(counts.values())
+    if not n:
+        return []
+    if counts["tie"] == n:
+        return [f"{first} and {second} cannot be told apart on {f'any of {n} sets' if n > 1 else 'the one set'}"]
+    if n == 1:
+        return [f"{first} is {'better' if counts['win'] else 'worse'} than {second} on the one set"]
+    wins, losses = (counts[outcome] or "none" for outcome in ("win", "loss"))
+    return [f"{first} is better than {second} on {wins} of {n} sets and worse on {losses}"]
+
+
+def _two_on_average(one: Compared, encoders: Sequence[str], alpha: float) -> str:
+    difference = one.between(*encoders)
+    if difference is None:
+        return f"{one.subset} cannot be compared"
+    no_claim = ", which allows no claim" if difference.outcome(alpha) == "tie" else ""
+    text = difference_text(difference, one.kind)
+    return f"on {one.subset} the difference ({' - '.join(encoders)}) is {text}, {_p_is(difference.p_holm)}{no_claim}"
+
+
+def _many_on_sets(compared: Sequence[Compared], encoders: Sequence[str], alpha: float) -> list[str]:
+    sets = [one for one in compared if one.kind == "set" and one.differences]
+    if not sets:
+        return []
+    counts = {name: sum(name in one.best for one in sets) for name in encoders}
+    first, *others = (f"{name} on {n}" for name, n in counts.items())
+    total = f" of {len(sets)} set{'s' if len(sets) > 1 else ''}"
+    return [f"best or not significantly worse than the best: {', '.join([first + total, *others])}"]
+
+
+def _many_on_average(one: Compared, encoders: Sequence[str], alpha: float) -> str:
+    if not one.differences:
+        return f"{one.subset} cannot be compared"
+    best = best_of(one)
+    texts = []
+    for encoder, p in holm_against(one, best).items():
+        difference = one.between(best, encoder)
+        assert difference is not None  # both have a value
+        no_claim = "" if p < alpha else ", which allows no claim"
+        texts.append(f"{encoder} by {difference_text(difference, one.kind)}, {_p_is(p)}{no_claim}")
+    return f"on {one.subset} {best} is ahead of {', of '.join(texts)}"
+
+
+def _on_bias(one: Compared, encoders: Sequence[str]) -> str:
+    texts = [
+        f"{value_text(value.value, 'difference')} with {encoder} ({_p_is(one.p_zero[encoder])} against 0)"
+        for encoder, value in one.values.items()
+    ]
+    text = f"the language bias on {one.subset} is {', '.join(texts)}"
+    difference = one.between(*encoders) if len(encoders) == 2 else None
+    if difference:
+        text += f", a difference of {difference_text(difference, 'bias')}, {_p_is(difference.p_holm)}"
+    return text
+
+
+def _left_open(compared: Sequence[Compared], encoders: Sequence[str], alpha: float) -> list[str]:
+    first, second = encoders
+    counts = win_tie_loss(compared, first, second, alpha)
+    open_sets = f"no claim can be made of the other {f'{n} sets' if (n := counts['tie']) > 1 else 'one'}"
+    lacking = sum(one.kind == "set" and not one.differences for one in compared)
+    return [
+        *([open_sets] if 0 < counts["tie"] < sum(counts.values()) else []),
+        *([f"{lacking} more could not be compared"] if lacking else []),
+    ]
+
+
+def _headlines(compared: Sequence[Compared], kind: Kind) -> list[Compared]:
+    """Of each task the average (or bias) that its tables are ranked by."""
+
+    def rank(one: Compared) -> int:
+        order, base = layout_of(one.task).ranking, split_tag(one.subset)[0]
+        return order.index(base) if base in order else len(order)
+
+    by_task: dict[str, list[Compared]] = {}
+    for one in compared:
+        if one.kind == kind and one.values:
+            by_task.setdefault(one.task, []).append(one)
+    return [min(ones, key=rank) for ones in by_task.values()]
+
+
+def _p_is(p: float) -> str:
+    return "not tested" if isnan(p) else f"p {'' if p < 0.001 else '= '}{p_text(p)}".replace("<", "< ")

@@ -1,0 +1,224 @@
+"""`leaderboard compare` as a user drives it: planted encoders whose truth is known, stored rows, what is wrong."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import one_line_error
+from scipy.stats import spearmanr
+
+from harness.cli import main
+from harness.stats import Resampling, bca_interval, bootstrap, correlation
+
+Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
+
+# A sentence says at which angle its vector is; the noisy encoders turn the foreign one by a random angle.
+ENCODERS = """
+import sys
+import zlib
+
+import numpy as np
+
+
+class Angles:
+    dim, uses_lang = 2, True
+
+    def __init__(self, name, noise, fails_in=""):
+        self.name, self.noise, self.fails_in = name, noise, fails_in
+        self.fingerprint = f"{name}-v1"
+
+    def encode(self, sentences, *, lang=None):
+        if lang == self.fails_in:
+            raise ValueError(f"cannot read {lang}")
+        print("encoding", self.name, lang, file=sys.stderr)
+        angles = []
+        for text in sentences:
+            noise = np.random.default_rng(zlib.crc32(f"{self.name} {text}".encode())).normal() if lang != "en" else 0
+            angles.append(float(text.split()[-1]) + self.noise.get(lang, 0) * noise)
+        return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+
+def oracle(): return Angles("oracle", {})
+def noisy(): return Angles("noisy", {"de": 0.5, "fr": 0})
+def loud(): return Angles("loud", {"de": 0.5, "fr": 2})
+def no_french(): return Angles("no_french", {}, "fr")
+def nothing(): return Angles("nothing", {}, "en")
+"""
+ORACLE, NOISY, LOUD = ("python:planted:oracle", "python:planted:noisy", "python:planted:loud")
+DATA = ["--task", "sts17", "--data-dir", "data", "--resamples", "500"]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Two sets of 60 pairs whose gold falls with the angle between the two sentences."""
+    (tmp_path / "planted.py").write_text(ENCODERS)
+    folder = tmp_path / "data/sts17-extended-mine"
+    folder.mkdir(parents=True)
+    for lang in ("de", "fr"):
+        angles = np.random.default_rng(len(lang)).uniform(0, 1.5, 60).round(4)
+        lines = (f"{lang} {angle}\ten{i} 0\t{5 - 3 * angle:.4f}\n" for i, angle in enumerate(angles))
+        (folder / f"STS.{lang}-en.txt").write_text("".join(lines))
+    return folder
+
+
+def shown(leaderboard: Leaderboard, *arguments: str, code: int = 0) -> dict:
+    done = leaderboard("compare", *arguments, "--format", "json")
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.usefixtures("data")
+def test_planted_encoders(leaderboard: Leaderboard, tmp_path: Path) -> None:
+    found = shown(leaderboard, ORACLE, NOISY, *DATA)
+    by_subset = {entry["subset"]: entry for entry in found["differences"]}
+    german, french = by_subset["en-de@mine"], by_subset["en-fr@mine"]
+    assert german["first_value"] == pytest.approx(100) and german["result"] == "win"
+    assert 0 < german["low"] < german["difference"] < german["high"] and german["p_holm"] == pytest.approx(2 / 501)
+    assert french["difference"] == 0 and french["result"] == "tie" and french["p"] == 1
+    assert found["conclusion"] == (
+        "oracle is better than noisy on 1 of 2 sets and worse on none; no claim can be made of the other one."
+    )
+    assert found["signatures"]["sts17"].endswith("|resamples:500|seed:12345")
+
+    # The value is the one that `run` stores, the interval that of harness.stats on the rows that it keeps.
+    run = leaderboard("run", "--encoder", NOISY, *DATA[:4], "--save-rows")
+    assert run.returncode == 0, run.stderr
+    lines = (tmp_path / "results/rows/noisy/sts17/en-de@mine.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    columns = {key: np.array([row[key] for row in rows]) for key in rows[0]}
+    assert german["second_value"] == pytest.approx(100 * spearmanr(columns["gold"], columns["cosine"]).statistic)
+    (interval,) = bca_interval(bootstrap(correlation([columns]), Resampling(500)))
+    assert (german["second_low"], german["second_high"]) == pytest.approx((interval.low, interval.high))
+
+    # Turned round, the other way round; another seed, other draws; a wider level, a wider interval.
+    turned = shown(leaderboard, NOISY, ORACLE, *DATA)["differences"]
+    assert [entry["result"] for entry in turned] == ["loss", "tie"]
+    assert turned[0]["difference"] == -german["difference"]
+    other = shown(leaderboard, ORACLE, NOISY, *DATA, "--seed", "1", "--level", "0.8")
+    assert "level:0.8|" in other["signatures"]["sts17"] and other["signatures"]["sts17"].endswith("seed:1")
+    assert 0 < other["differences"][0]["high"] - other["differences"][0]["low"] < german["high"] - german["low"]
+
+
+@pytest.mark.usefixtures("data")
+def test_tables_of_two_and_of_three(leaderboard: Leaderboard) -> None:
+    done = leaderboard("compare", ORACLE, NOISY, *DATA, COLUMNS="160")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert re.search(r"oracle +noisy +oracle - noisy +p +p \(Holm\) +effect +units +result", lines[2])
+    assert re.match(r"en-de@mine +100\.0 \[100\.0, 100\.0\] .* \+.*win$", lines[4])
+    assert "oracle against noisy    1    1     0" in lines
+    assert lines[-1].startswith("oracle is better than noisy on 1 of 2 sets")
+    assert any(line.startswith("signature: task:sts17|") and line.endswith("seed:12345") for line in lines)
+
+    three = shown(leaderboard, ORACLE, NOISY, LOUD, *DATA)
+    assert {one["subset"]: one["encoders"] for one in three["best"]} == {
+        "en-de@mine": ["oracle"],
+        "en-fr@mine": ["oracle", "noisy"],
+    }
+    assert three["conclusion"] == (
+        "best or not significantly worse than the best: oracle on 2 of 2 sets, noisy on 1, loud on 0."
+    )
+    of_two = shown(leaderboard, ORACLE, NOISY, *DATA)["differences"]
+    assert [e for e in three["differences"] if (e["first"], e["second"]) == ("oracle", "noisy")] == of_two
+    board = leaderboard("compare", ORACLE, NOISY, LOUD, *DATA, "--format", "md").stdout
+    french = next(line for line in board.splitlines() if line.startswith("| en-fr@mine"))
+    assert [cell.strip().endswith("*") for cell in french.split("|")[2:5]] == [True, True, False]
+    assert "against the best of each set" in board
+
+    listed = leaderboard("compare", ORACLE, NOISY, LOUD, *DATA, "--format", "csv").stdout
+    entries = list(csv.DictReader(listed.splitlines()))
+    assert len(entries) == 6 and float(entries[0]["difference"]) == three["differences"][0]["difference"]
+
+
+@pytest.mark.usefixtures("data")
+def test_starts_from_stored_rows_of_the_same_vectors(leaderboard: Leaderboard, tmp_path: Path) -> None:
+    pair = [ORACLE, NOISY, *DATA]
+    done = leaderboard("compare", *pair, "--format", "json", "--cache-dir", "first")
+    assert "encoding noisy de" in done.stderr and "stored rows" not in done.stderr
+    assert not (tmp_path / "results").exists()  # nothing is stored but vectors
+    run = leaderboard("run", "--encoder", NOISY, "--encoder", ORACLE, *DATA[:4], "--save-rows")
+    assert run.returncode == 0, run.stderr
+    again = leaderboard("compare", *pair, "--format", "json", "--cache-dir", "empty")
+    assert again.stdout == done.stdout
+    assert again.stderr.count("(stored rows)") == 4 and "encoding" not in again.stderr
+    # Rows of another fingerprint do not count.
+    (tmp_path / "planted.py").write_text(ENCODERS.replace("-v1", "-v2"))
+    other = leaderboard("compare", *pair, "--format", "json", "--cache-dir", "empty")
+    assert "encoding noisy de" in other.stderr and "stored rows" not in other.stderr
+    # Rows that are not those of their record are refused.
+    (tmp_path / "planted.py").write_text(ENCODERS)
+    path = tmp_path / "results/rows/noisy/sts17/en-de@mine.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:50]))
+    assert "en-de@mine.jsonl: not the rows of the stored result" in one_line_error(leaderboard("compare", *pair))
+
+
+@pytest.mark.usefixtures("data")
+def test_a_set_that_one_encoder_lacks_is_said(leaderboard: Leaderboard) -> None:
+    pair = [NOISY, "python:planted:no_french", *DATA]
+    found = shown(leaderboard, *pair, code=3)
+    french = next(entry for entry in found["differences"] if entry["subset"] == "en-fr@mine")
+    assert french["difference"] is None and french["second_value"] is None and french["first_value"] is not None
+    assert found["conclusion"] == "noisy is worse than no_french on the one set; 1 more could not be compared."
+    table = leaderboard("compare", *pair)
+    assert table.returncode == 3
+    assert "– no_french on en-fr@mine: ValueError: cannot read fr" in table.stdout
+    nothing = leaderboard("compare", NOISY, "python:planted:nothing", *DATA)
+    assert "no set that two of the encoders have: nothing on en-de@mine" in one_line_error(nothing)
+
+
+def test_the_bundled_sample_end_to_end(leaderboard: Leaderboard) -> None:
+    done = leaderboard("compare", "chargrams", "chargrams?dim=16&name=small", "--resamples", "200", COLUMNS="160")
+    assert done.returncode == 0, done.stderr
+    assert "comparing on the bundled sample" in done.stderr
+    for title in ("STS 2017 (bundled sample)", "Language bias (bundled sample)", "BUCC", "Tatoeba", "Korean STS"):
+        assert re.search(rf"^{re.escape(title)}", done.stdout, re.MULTILINE), title
+    (bias,) = [line for line in done.stdout.splitlines() if line.startswith("ten@sample")]
+    assert re.search(r"-\d+\.\d\d \[-\d+\.\d\d, [-+]\d+\.\d\d\]", bias) and "win" not in bias and "loss" not in bias
+    (average,) = [line for line in done.stdout.splitlines() if line.startswith("avg-cross@sample")]
+    conclusion = done.stdout.splitlines()[-1]
+    assert (
+        "on avg-cross@sample the difference (chargrams - small) is" in conclusion
+        and "language bias on ten@sample" in conclusion
+    )
+    assert re.search(r"[-+]\d+\.\d \[.*?\]", conclusion).group() in average  # type: ignore[union-attr]
+    of_metric = shown(
+        leaderboard, "chargrams", "chargrams?dim=16&name=small", "--metric", "pearson", "--resamples", "50"
+    )
+    assert {(e["task"], e["metric"]) for e in of_metric["differences"]} == {("sts17", "pearson"), ("korsts", "pearson")}
+
+
+@pytest.mark.usefixtures("data")
+def test_wrong_use_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In this process, which spares a dozen starts."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "planted", raising=False)
+
+    def error(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as exit:
+            main(["compare", *arguments])
+        return one_line_error(subprocess.CompletedProcess(arguments, exit.value.code, *capfd.readouterr()))
+
+    assert "give two encoders or more" in error(ORACLE, *DATA)
+    assert "two of the encoders are called 'oracle'; add name=..." in error(ORACLE, ORACLE, *DATA)
+    assert "unknown encoder 'chargram'; did you mean 'chargrams'" in error(ORACLE, "chargram", *DATA)
+    assert "planted has no oracl" in error(ORACLE, "python:planted:oracl", *DATA)
+    assert "unknown task 'sts71'" in error(ORACLE, NOISY, "--task", "sts71", "--data-dir", "data")
+    assert "subset 'en-de' is not in the data" in error(ORACLE, NOISY, *DATA, "--subset", "en-de")
+    assert "unknown metric 'spearmann'; did you mean 'spearman'" in error(ORACLE, NOISY, *DATA, "--metric", "spearmann")
+    assert "a threshold is no score" in error(ORACLE, NOISY, *DATA, "--metric", "threshold")
+    assert "level between 0 and 1, not" in error(ORACLE, NOISY, *DATA, "--level", "95")
+    assert "resamples" in error(ORACLE, NOISY, "--resamples", "0")
+    assert "no data set found" in error(ORACLE, NOISY, "--data-dir", ".")
+    assert "missing is not a folder" in error(ORACLE, NOISY, "--data-dir", "missing")
+    assert "Missing argument" in error()
