@@ -133,12 +133,9 @@ def available_backends() -> list[str]:
     if find_spec("numba"):
         found.append("float32")
         if find_spec("torch"):
-            found.append("bfloat16")
-    if find_spec("torch"):
-        import torch
+            import torch
 
-        if torch.cuda.is_available():
-            found.append("cuda")
+            found += ["bfloat16", "cuda"] if torch.cuda.is_available() else ["bfloat16"]
     return [*found, "faiss"] if find_spec("faiss") else found
 
 
@@ -160,7 +157,9 @@ def choose_backend(backend: Backend, x: Side, y: Side) -> Backend:
 
         if torch.cuda.is_available():
             return "cuda"
-        if torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported():
+        # Private names: a version of torch that lacks one only costs speed.
+        units = (getattr(torch.cpu, f"_is_{unit}_supported", None) for unit in ("avx512_bf16", "amx_tile"))
+        if any(has_unit and has_unit() for has_unit in units):
             return "bfloat16"
     return "float32"
 
