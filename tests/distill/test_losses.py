@@ -237,3 +237,33 @@ def test_the_librarys_trainer_trains_with_it(tmp_path, teacher):
         model=student, args=arguments, train_dataset=datasets.Dataset.from_dict(columns), loss=loss
     ).train()
     assert error() < 0.05 * before
+
+
+@pytest.mark.parametrize("padding", ["right", "left"])
+def test_a_large_batch_in_parts_by_length_has_the_same_vectors(teacher, padding):
+    class Masked(torch.nn.Module):
+        """The mean of x^2 over the tokens; says how wide its inputs are."""
+
+        def __init__(self):
+            super().__init__()
+            self.widths = []
+
+        def get_embedding_dimension(self):
+            return DIM
+
+        def forward(self, features):
+            ids, mask = features["input_ids"].double(), features["attention_mask"]
+            self.widths.append(ids.shape[1])
+            mean = (ids**2 * mask).sum(1) / mask.sum(1)
+            return {"sentence_embedding": mean[:, None] ** torch.arange(1, DIM + 1)}
+
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 40, 200)
+    mask = torch.from_numpy(np.arange(40) < lengths[:, None]).long()
+    if padding == "left":
+        mask = mask.flip(1)
+    features = {"input_ids": torch.from_numpy(rng.integers(1, 9, (200, 40))), "attention_mask": mask, "other": 3}
+    model = Masked()
+    loss = DistillationLoss(model, teacher, "mse")
+    torch.testing.assert_close(loss._embed(features), model(features)["sentence_embedding"])
+    assert len(model.widths) == 5 and sum(model.widths[:4]) < 120  # four parts, not padded to 40 each
