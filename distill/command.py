@@ -268,6 +268,26 @@ def compact(
 
 
 @app.command()
+def interpolate(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A transformer student.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write.")],
+    start: Annotated[
+        str,
+        typer.Option(metavar="MODEL", help="What it was trained from: folder, hub id or alias.", show_default=False),
+    ],
+    share: Annotated[float, typer.Option(metavar="X", help="0 is the start, 1 the student.")] = 0.5,
+) -> None:
+    """Write the student that is part of the way back to its start: it forgets less, and has learnt a little less.
+
+    The weights are (1 - share) * start + share * student (Wortsman et al. 2022).
+    """
+    from distill.interpolate import interpolate
+
+    interpolate(folder, start, share, out)
+    typer.echo(out)
+
+
+@app.command()
 def ablate(
     grid: Annotated[str, typer.Argument(metavar="GRID", help="A TOML file, or the one that comes with this: paper.")],
     results: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")] = Path("results/distillation"),
