@@ -59,7 +59,9 @@ def mine(
     encoder: OneEncoderOption,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", show_default="-", help="File to write (.gz: compressed); -: standard output."),
+        typer.Option(
+            metavar="FILE", show_default="-", help="File to write or replace (.gz: compressed); -: standard output."
+        ),
     ] = None,
     src_lang: Annotated[
         str | None, typer.Option(metavar="CODE", show_default="the file's ending", help="Language of the first file.")
@@ -68,10 +70,12 @@ def mine(
         str | None, typer.Option(metavar="CODE", show_default="the file's ending", help="Language of the second.")
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(metavar="X", show_default=False, help="Write the pairs with at least this score.")
+        float | None,
+        typer.Option(metavar="X", show_default=False, help="Write the pairs with at least this score; not with --top."),
     ] = None,
     top: Annotated[
-        int | None, typer.Option(metavar="N", min=1, show_default=False, help="Write the N best pairs.")
+        int | None,
+        typer.Option(metavar="N", min=1, show_default=False, help="Write the N best pairs; not with --threshold."),
     ] = None,
     min_length: Annotated[int, typer.Option(metavar="N", min=1, help="Characters of a sentence, at least.")] = 1,
     max_length: Annotated[
@@ -81,7 +85,7 @@ def mine(
         bool, typer.Option("--dedup/--no-dedup", help="Merge the identical lines of a file before anything else.")
     ] = True,
     neighbours: Annotated[
-        int, typer.Option("--neighbours", "-k", metavar="K", min=1, help="Nearest neighbours of each sentence.")
+        int, typer.Option("--neighbours", "-k", metavar="K", min=1, help="Nearest neighbours of each sentence, a few.")
     ] = 4,
     margin: Annotated[
         MarginChoice,
@@ -125,8 +129,10 @@ def mine(
         raise InputError("--threshold and --top exclude each other; give one of them")
     if threshold is not None and not abs(threshold) < float("inf"):
         raise InputError(f"--threshold is a number, not {threshold}")
+    if backend is BackendChoice.faiss and checkpoint is not None:
+        raise InputError("an approximate search has no checkpoints; leave out --checkpoint, or --backend faiss")
     out = None if out is None or out == Path("-") else out.resolve()  # a link stays one: its file is replaced
-    _check_files(source, target, out)
+    _check_files(source, target, out, checkpoint)
     langs = _language(source, "--src-lang", src_lang), _language(target, "--trg-lang", trg_lang)
     if cache_dir:  # models that an encoder fetches go there too
         os.environ["HARNESS_CACHE"] = str(cache_dir)
@@ -137,8 +143,6 @@ def mine(
         "retrieval": retrieval.value,
         "backend": backend.value,
     }
-    if backend is BackendChoice.faiss and checkpoint is not None:
-        raise InputError("an approximate search has no checkpoints; leave out --checkpoint, or --backend faiss")
     if backend is not BackendChoice.auto:  # not there at all? Better known before hours of encoding.
         mine_pairs(np.ones((1, 1), np.float32), np.ones((1, 1), np.float32), **options)
 
@@ -194,10 +198,9 @@ class _Side:
     text: Sentences
 
 
-def _check_files(source: Path, target: Path, out: Path | None) -> None:
+def _check_files(source: Path, target: Path, out: Path | None, checkpoint: Path | None) -> None:
     """Raise InputError for files that cannot be what is meant, before anything is read."""
     from harness.errors import InputError
-    from harness.results import cannot_write
 
     for path in (source, target):
         if not path.exists() or path.is_dir():
@@ -206,17 +209,26 @@ def _check_files(source: Path, target: Path, out: Path | None) -> None:
         raise InputError(
             f"{source} is given for both sides: every sentence would be its own translation; give two files"
         )
+    if checkpoint is not None:
+        _check_writable(checkpoint, checkpoint)
     if out is None:
         return
     if out.exists() and not out.is_file():
         raise InputError(f"--out {out} is no ordinary file; name one, or - for standard output")
     if out.exists() and any(out.samefile(path) for path in (source, target)):
         raise InputError(f"--out {out} would replace a file that is mined; name another")
+    _check_writable(out.parent, out)
+
+
+def _check_writable(folder: Path, path: Path) -> None:
+    """Make a folder if need be, and raise InputError if `path`, which is in it or is it, cannot be written."""
+    from harness.results import cannot_write
+
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=out.parent).close()
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        raise cannot_write(out, error) from None
+        raise cannot_write(path, error) from None
 
 
 def _language(path: Path, option: str, given: str | None) -> str | None:

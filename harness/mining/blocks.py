@@ -10,15 +10,19 @@ sides' centres), r = u - a, s = v - b, and q, p what r and s are rounded to. The
 
 so by Cauchy and Schwarz |r.s - q.p| <= |r - q| max|s| + |q| max|s - p|: every row's own rounding residual counts, not
 the worst that rounding could do, which grows with the dimension. A product of length d accumulated in float32 in any
-order adds d 2^-24 |q| |p| to first order (Higham, Accuracy and Stability of Numerical Algorithms, eq. 3.5). Where an
-entry t of the block is itself rounded to bfloat16 it is off by at most |t| 2^-8. Hence, with e the sum of the three
-terms but the last,
+order adds d 2^-24 |q| |p| to first order (Higham, Accuracy and Stability of Numerical Algorithms, eq. 3.5); units that
+cut where they should round add up to four times that. Numbers below the smallest normal one, 2^-126, may be taken for
+0, which moves a row by d^1/2 2^-126 at most. The reference itself, the dot products with the centres and the lengths of
+the residuals are sums in float64: they err by d 2^-53 times the largest |u| |v|, ten times in all at most, as |r| and
+|s| are at most twice |u| and |v|. Let e be the sum of these terms. Where an entry t of the block is itself rounded to
+bfloat16 it is off by at most |t| 2^-8. Hence
 
     t - |t| 2^-8 + a.v - e  <=  u.v - u.b + a.b  <=  t + |t| 2^-8 + a.v + e,
 
 where all that is not known of a row is a constant. If l is the k-th largest lower bound (without e) of a row, each of
 its k best has a similarity of at least l - e, so whatever has an upper bound (without e) below l - 2 e is not among
-them. The same holds for a column, with a.v the constant and u.b in the bounds.
+them. The same holds for a column, with a.v the constant and u.b in the bounds. A list is too short for a row if
+something was left out of it whose upper bound reaches l - 2 e in the end; such a row is searched anew.
 
 Centres change nothing in this but make it tight: the cosines of some encoders all lie between 0.7 and 0.9, and the
 residuals of their vectors are several times those of the vectors less their mean.
@@ -54,6 +58,7 @@ class Lists(NamedTuple):
     lowers: NDArray[np.float32]
     counts: NDArray[np.int32]
     floors: NDArray[np.float32]
+    dropped: NDArray[np.float32]
     slacks: NDArray[np.float64]
 
 
@@ -83,8 +88,7 @@ def nearest_by_blocks(
     measures = _measure(x, *centres, kind), _measure(y, *centres[::-1], kind)
     biases = [measure[:, 3].astype(np.float32) for measure in measures]
     error = np.float32(2**-8 if precision == "bfloat16" else 0)
-    of_x = _lists(k_x, slacks(x.dim, *measures))
-    of_y = _lists(k_y, slacks(x.dim, *measures[::-1]))
+    of_x, of_y = _lists(k_x, slacks(x, y, *measures)), _lists(k_y, slacks(y, x, *measures[::-1]))
     start = _restore(checkpoint, of_x, of_y)
     memory = np.empty(min(block, len(x)) * min(block, len(y)), kind)
 
@@ -98,8 +102,8 @@ def nearest_by_blocks(
                 scan_rows(tile, top, left, biases[1], error, k_x, of_x)
                 scan_columns(tile, top, left, biases[0], error, k_y, of_y, n_threads)
             done = min(top + block, len(x))
+            checkpoint.save({**_named("x", of_x), **_named("y", of_y), "done": done})
             if done < len(x):
-                checkpoint.save({**_named("x", of_x), **_named("y", of_y), "done": done})
                 report(done)
     found_x, found_y = best_of_lists(x, y, of_x, k_x, block), best_of_lists(y, x, of_y, k_y, block)
     report(
@@ -172,14 +176,19 @@ def _measure(side: Side, centre: NDArray[np.float32], other_centre: NDArray[np.f
     return found
 
 
-def slacks(dim: int, own: Floats, other: Floats) -> Floats:
-    """2 e for every row of a side, given what was measured of its rows and of the other's; (n,)."""
+def slacks(side: Side, other: Side, own: Floats, others: Floats, *, unit: float = 2.0**-24) -> Floats:
+    """2 e for every row of a side, given what was measured of its rows and of the other's; (n,).
+
+    `unit` is the error of an addition where the product accumulates.
+    """
+    dim, norms = side.dim, side.largest_norm * other.largest_norm
     missed, _, stored, _ = own.T
-    most_missed, longest, most_stored, _ = other.max(axis=0)
-    largest_bias = np.abs(other[:, 3]).max()
-    error = missed * longest + stored * most_missed + 1.01 * dim * 2.0**-24 * stored * most_stored
-    # The arithmetic on biases and bounds in float32, and products too small for the processor.
-    error += 2.0**-20 * (stored * most_stored + largest_bias) + dim * 2.0**-120
+    most_missed, longest, most_stored, _ = others.max(axis=0)
+    largest_bias = np.abs(others[:, 3]).max()
+    error = missed * longest + stored * most_missed + 1.01 * dim * unit * stored * most_stored
+    error += 10 * dim * 2.0**-53 * norms
+    error += dim**0.5 * 2.0**-126 * (stored + most_stored) + dim * 2.0**-120  # operands and products taken for 0
+    error += 2.0**-20 * (stored * most_stored + largest_bias)  # biases and bounds in float32
     doubled: Floats = 2 * error
     return doubled
 
@@ -193,6 +202,7 @@ def _lists(k: int, slack: Floats) -> Lists:
         lowers=np.zeros((n, size), np.float32),
         counts=np.zeros(n, np.int32),
         floors=np.full(n, -np.inf, np.float32),
+        dropped=np.full(n, -np.inf, np.float32),
         slacks=slack,
     )
 
@@ -221,30 +231,35 @@ class _Found(NamedTuple):
 
 
 def best_of_lists(side: Side, other: Side, lists: Lists, k: int, block: int | None) -> _Found:
-    """The k best of every row of a side: of its list, or searched anew where the list was given up."""
+    """The k best of every row of a side: of its list, or searched anew where the list is too short."""
     rows, similarities, n_candidates = np.empty((len(side), k), np.int64), np.empty((len(side), k)), 0
+    is_short = np.empty(len(side), bool)
     for start in range(0, len(side), _SAMPLE):
         part = slice(start, start + _SAMPLE)
-        columns, counts = _candidates(Lists._make(array[part] for array in lists), k)
+        columns, counts, is_short[part] = _candidates(Lists._make(array[part] for array in lists), k)
         rows[part], similarities[part] = _best_of(side, other, part, columns, counts, k)
         n_candidates += int(counts.sum())
-    given_up = np.flatnonzero(np.isposinf(lists.floors))
-    for start in range(0, len(given_up), _SAMPLE):
-        anew = given_up[start : start + _SAMPLE]
+    short = np.flatnonzero(is_short)
+    for start in range(0, len(short), _SAMPLE):
+        anew = short[start : start + _SAMPLE]
         best = Best(len(anew), k)
         search(side.take(anew), other, best, block=block)
         rows[anew], similarities[anew] = best.rows, best.similarity
-    return _Found(Neighbours(rows, similarities), len(given_up), n_candidates)
+    return _Found(Neighbours(rows, similarities), len(short), n_candidates)
 
 
-def _candidates(lists: Lists, k: int) -> tuple[Ints, Ints]:
-    """The columns of every list that may be among the k best, first on it, and how many; none of those given up."""
+def _candidates(lists: Lists, k: int) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """The columns of every list that may be among the k best, first on it; how many; and which lists are too short.
+
+    Of these, no columns are given.
+    """
     filled = np.arange(lists.columns.shape[1]) < lists.counts[:, None]
     lowers = np.where(filled, lists.lowers, -np.inf)
     floors = np.partition(lowers, -k, axis=1)[:, -k] - lists.slacks
-    chosen = filled & (lists.uppers >= floors[:, None]) & ~np.isposinf(lists.floors)[:, None]
+    is_short = lists.dropped >= floors
+    chosen = filled & (lists.uppers >= floors[:, None]) & ~is_short[:, None]
     order = np.argsort(~chosen, axis=1, kind="stable")
-    return np.take_along_axis(lists.columns, order, 1).astype(np.int64), chosen.sum(axis=1)
+    return np.take_along_axis(lists.columns, order, 1).astype(np.int64), chosen.sum(axis=1), is_short
 
 
 def _best_of(side: Side, other: Side, part: slice, columns: Ints, counts: Ints, k: int) -> tuple[Ints, Floats]:

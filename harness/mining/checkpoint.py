@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -15,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import InputError
+from harness.files import replacing
 from harness.mining.vectors import AT_ONCE, Side
 from harness.results import cannot_write
 
 _FILE = "search.npz"
+_FORMAT = 2  # of the states; another bound or other lists make another one
 _SHARE = 0.02  # of the time, at most, for writing
 
 
@@ -54,13 +55,10 @@ class Checkpoint:
         start = time.monotonic()
         if self._file is None or start < self._not_before:
             return
-        temporary = self._file.with_suffix(f".{os.getpid()}.tmp")
         try:
-            with temporary.open("wb") as out:
+            with replacing(self._file) as out:
                 np.savez(out, allow_pickle=False, digest=np.array(self._digest), **arrays)
-            temporary.replace(self._file)
         except OSError as error:
-            temporary.unlink(missing_ok=True)
             raise cannot_write(self._file, error) from error
         end = time.monotonic()
         self._not_before = end + (end - start) / _SHARE
@@ -82,7 +80,7 @@ def open_checkpoint(folder: Path | str | None, sides: tuple[Side, Side], options
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot_write(folder, error) from error
-    digest = hashlib.blake2b(options.encode())
+    digest = hashlib.blake2b(f"format={_FORMAT} {options}".encode())
     for side in sides:
         digest.update(f"{side.vectors.dtype.str}{side.vectors.shape}".encode())
         rows = max(1, AT_ONCE // max(1, side.dim))

@@ -5,8 +5,9 @@ Numba compiles them at their first use and keeps what it made beside this file, 
 A list of candidates is kept for every row of a side. A list holds the columns that have passed, with an upper and a
 lower bound of their similarities (both up to a constant and an error that belong to the row, see
 `harness.mining.blocks`). What lies below the row's floor is passed over. A list that is full lifts the floor to the
-k-th best lower bound less the row's slack, and is cut to what reaches it; one that stays full even so is given up:
-its floor is infinite from then on.
+k-th best lower bound less the row's slack, and is cut to what reaches it. One that stays full even so keeps its k best
+by their lower bounds; the highest upper bound that was dropped is remembered, and what does not exceed it is passed
+over from then on: it could only count where what was dropped counts too, and then the row is searched anew.
 """
 
 from __future__ import annotations
@@ -96,27 +97,52 @@ def _push(
     lowers: Any,
     counts: Any,
     floors: Any,
+    dropped: Any,
     slacks: Any,
 ) -> None:
     """Put a column with its bounds on the list of a row."""
     size = columns.shape[1]
     count = counts[row]
     if count == size:
-        floor = np.float64(_kth_largest(lowers, row, k)) - slacks[row]
-        floors[row] = np.nextafter(np.float32(floor), np.float32(-np.inf))
+        kth = _kth_largest(lowers, row, k)
+        floor = np.nextafter(np.float32(np.float64(kth) - slacks[row]), np.float32(-np.inf))
+        floors[row] = max(floors[row], floor)
         count = 0
         for place in range(size):
             if uppers[row, place] >= floors[row]:
                 columns[row, count] = columns[row, place]
                 uppers[row, count], lowers[row, count] = uppers[row, place], lowers[row, place]
                 count += 1
-        counts[row] = count
         if count == size:
-            floors[row] = np.inf
+            count = _cut(row, k, kth, columns, uppers, lowers, dropped)
+            floors[row] = max(floors[row], np.nextafter(dropped[row], np.float32(np.inf)))
+        counts[row] = count
         if upper < floors[row]:
             return
     columns[row, count], uppers[row, count], lowers[row, count] = column, upper, lower
     counts[row] = count + 1
+
+
+@_inlined
+def _cut(row: Any, k: Any, kth: Any, columns: Any, uppers: Any, lowers: Any, dropped: Any) -> Any:
+    """Leave on a full list its k best by their lower bounds, the k-th of which is `kth`; returns k."""
+    size = columns.shape[1]
+    equal = k  # places for those that are as good as the k-th
+    for place in range(size):
+        if lowers[row, place] > kth:
+            equal -= 1
+    count = 0
+    for place in range(size):
+        is_kept = lowers[row, place] > kth
+        if lowers[row, place] == kth and equal > 0:
+            is_kept, equal = True, equal - 1
+        if is_kept:
+            columns[row, count] = columns[row, place]
+            uppers[row, count], lowers[row, count] = uppers[row, place], lowers[row, place]
+            count += 1
+        else:
+            dropped[row] = max(dropped[row], uppers[row, place])
+    return count
 
 
 @_inlined
@@ -162,7 +188,7 @@ def scan_rows(tile: Any, top: Any, left: Any, biases: Any, error: Any, k: Any, l
 
 @_serial
 def _scan_row(entries: Any, row: Any, left: Any, biases: Any, error: Any, k: Any, lists: Any) -> None:
-    columns, uppers, lowers, counts, floors, slacks = lists
+    columns, uppers, lowers, counts, floors, dropped, slacks = lists
     for first in range(0, len(entries), _AT_ONCE):
         part, part_biases = entries[first : first + _AT_ONCE], biases[first : first + _AT_ONCE]
         floor, hits = floors[row], np.int32(0)
@@ -173,7 +199,9 @@ def _scan_row(entries: Any, row: Any, left: Any, biases: Any, error: Any, k: Any
             for c in range(len(part)):
                 upper, lower = _bounds(part[c], error, part_biases[c])
                 if upper >= floors[row]:
-                    _push(row, left + first + c, upper, lower, k, columns, uppers, lowers, counts, floors, slacks)
+                    _push(
+                        row, left + first + c, upper, lower, k, columns, uppers, lowers, counts, floors, dropped, slacks
+                    )
 
 
 @_parallel
@@ -188,7 +216,7 @@ def scan_columns(tile: Any, top: Any, left: Any, biases: Any, error: Any, k: Any
 
 @_serial
 def _scan_strip(tile: Any, top: Any, left: Any, biases: Any, error: Any, k: Any, lists: Any) -> None:
-    columns, uppers, lowers, counts, floors, slacks = lists
+    columns, uppers, lowers, counts, floors, dropped, slacks = lists
     own_floors = floors[left : left + tile.shape[1]]
     for r in range(len(tile)):
         bias = biases[top + r]
@@ -203,7 +231,7 @@ def _scan_strip(tile: Any, top: Any, left: Any, biases: Any, error: Any, k: Any,
                     upper, lower = _bounds(part[c], error, bias)
                     row = left + first + c
                     if upper >= floors[row]:
-                        _push(row, top + r, upper, lower, k, columns, uppers, lowers, counts, floors, slacks)
+                        _push(row, top + r, upper, lower, k, columns, uppers, lowers, counts, floors, dropped, slacks)
 
 
 def _halves(first: int, n: int) -> list[tuple[int, int, int]]:

@@ -1,16 +1,21 @@
 """Exact nearest neighbours of both sides on a GPU: half-precision products find candidates.
 
 The bound is that of `harness.mining.blocks`, with entries in float32, which need no rounding of their own. Every row
-keeps the candidates with the highest entries; it is certain if the lowest of them is too low for the k best.
+keeps the candidates with the highest entries; it is certain if the lowest of them is too low for the k best. Tensor
+cores align and cut what they add instead of rounding it (Fasi et al. 2021, "Numerical behavior of NVIDIA tensor
+cores"), so an addition is taken to err four times as much.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.errors import InputError
 from harness.mining.blocks import Lists, best_of_lists, centre, slacks
 from harness.mining.checkpoint import Checkpoint
 from harness.mining.neighbours import Neighbours
@@ -19,6 +24,7 @@ from harness.mining.vectors import Floats, Side
 
 _SPARE = 12  # candidates beyond k
 _LARGEST_BLOCK = 16_384
+_UNIT = 2.0**-22  # error of an addition
 _FREE_SHARE = 0.25  # of the free memory, for a block of similarities and as much again for its selection
 _FP16_LARGEST = 128.0  # norms whose components and products float16 and float32 hold
 
@@ -47,12 +53,41 @@ def nearest_on_gpu(
     """
     import torch
 
+    try:
+        with _whole_accumulation():
+            return _nearest(x, y, k_x, k_y, block, checkpoint, report, device)
+    except torch.OutOfMemoryError:
+        raise InputError("the GPU has too little free memory; give a smaller block, or take another backend") from None
+
+
+@contextmanager
+def _whole_accumulation() -> Iterator[None]:
+    """No sums in half precision, which a user may have allowed, and the bound knows nothing of."""
+    import torch
+
+    settings = torch.backends.cuda.matmul
+    names = ("fp16_accumulation", "fp16_reduced_precision_reduction", "bf16_reduced_precision_reduction")
+    before = {f"allow_{name}": getattr(settings, f"allow_{name}") for name in names}
+    try:
+        for name in before:
+            setattr(settings, name, False)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(settings, name, value)
+
+
+def _nearest(
+    x: Side, y: Side, k_x: int, k_y: int, block: int | None, checkpoint: Checkpoint, report: Report, device: str
+) -> tuple[Neighbours, Neighbours]:
+    import torch
+
     half = torch.float16 if max(x.largest_norm, y.largest_norm) <= _FP16_LARGEST else torch.bfloat16
+    tops = _empty(len(x), k_x, len(y), device), _empty(len(y), k_y, len(x), device)
     size = block or _block_size(device, len(x), len(y))
     centres = centre(x), centre(y)
     measures = _measure(x, *centres, half, size, device), _measure(y, *centres[::-1], half, size, device)
     biases = [torch.from_numpy(measure[:, 3]).to(device, torch.float32) for measure in measures]
-    tops = _empty(len(x), k_x, len(y), device), _empty(len(y), k_y, len(x), device)
     start = 0
     if stored := checkpoint.load():
         start = int(stored["done"])
@@ -67,11 +102,11 @@ def nearest_on_gpu(
             tile = _product(of_rows, _rounded(y, columns, centres[1], half, device))
             _take_in(tops[0], rows, tile + biases[1][columns], left)
             _take_in(tops[1], columns, tile.T + biases[0][rows], first)
+        checkpoint.save({name: tensor.cpu().numpy() for name, tensor in _named(tops).items()} | {"done": rows.stop})
         if rows.stop < len(x):
-            checkpoint.save({name: tensor.cpu().numpy() for name, tensor in _named(tops).items()} | {"done": rows.stop})
             report(rows.stop)
-    lists_x = _lists(tops[0], k_x, slacks(x.dim, *measures), len(y))
-    lists_y = _lists(tops[1], k_y, slacks(x.dim, *measures[::-1]), len(x))
+    lists_x = _lists(tops[0], slacks(x, y, *measures, unit=_UNIT), len(y))
+    lists_y = _lists(tops[1], slacks(y, x, *measures[::-1], unit=_UNIT), len(x))
     found_x, found_y = best_of_lists(x, y, lists_x, k_x, block), best_of_lists(y, x, lists_y, k_y, block)
     report(
         len(x),
@@ -104,7 +139,7 @@ def _vectors(side: Side, rows: slice, device: str) -> Any:
     import torch
 
     vectors = torch.from_numpy(np.ascontiguousarray(side.vectors[rows])).to(device, torch.float64)
-    return vectors.div_(torch.from_numpy(side.divisors[rows]).to(device)[:, None]).float()
+    return (vectors / torch.from_numpy(side.divisors[rows]).to(device)[:, None]).float()
 
 
 def _rounded(side: Side, rows: slice, centre: NDArray[np.float32], half: Any, device: str) -> Any:
@@ -159,15 +194,16 @@ def _take_in(top: _Top, rows: slice, entries: Any, first: int) -> None:
     top.values[rows], top.columns[rows] = kept, columns.gather(1, places)
 
 
-def _lists(top: _Top, k: int, slack: Floats, n_columns: int) -> Lists:
-    """The highest entries as lists; one that holds less than all that may be among the k best is given up."""
+def _lists(top: _Top, slack: Floats, n_columns: int) -> Lists:
+    """The highest entries as lists: what is not on one was no higher than the last."""
     values, columns = top.values.cpu().numpy(), top.columns.cpu().numpy()
-    is_short = (values[:, -1] >= values[:, k - 1] - slack) & (values.shape[1] < n_columns)
+    nothing = np.full(len(values), -np.inf, np.float32)
     return Lists(
         columns=columns.astype(np.int32),
         uppers=values,
         lowers=values,
         counts=np.full(len(values), values.shape[1], np.int32),
-        floors=np.where(is_short, np.inf, -np.inf).astype(np.float32),
+        floors=nothing,
+        dropped=values[:, -1] if values.shape[1] < n_columns else nothing,
         slacks=slack,
     )

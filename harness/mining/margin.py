@@ -13,6 +13,8 @@ from harness.errors import unknown_name
 from harness.mining.neighbours import Backend, Neighbours, Progress, nearest
 from harness.mining.vectors import Floats, Ints
 
+_AT_ONCE = 1 << 16  # pairs
+
 Margin = Literal["ratio", "distance", "absolute"]
 Retrieval = Literal["max", "intersect", "forward", "backward"]
 
@@ -99,8 +101,9 @@ def _one_to_one(pairs: Ints, n: int, m: int) -> NDArray[np.bool_]:
     """Which pairs are taken if, from the first to the last, a pair is taken when neither side is taken yet."""
     free_x, free_y = bytearray(b"\1" * n), bytearray(b"\1" * m)
     taken = np.zeros(len(pairs), dtype=bool)
-    for i, (row, column) in enumerate(pairs.tolist()):
-        if free_x[row] and free_y[column]:
-            free_x[row] = free_y[column] = 0
-            taken[i] = True
+    for start in range(0, len(pairs), _AT_ONCE):  # Python's numbers take ten times the memory
+        for i, (row, column) in enumerate(pairs[start : start + _AT_ONCE].tolist(), start):
+            if free_x[row] and free_y[column]:
+                free_x[row] = free_y[column] = 0
+                taken[i] = True
     return taken

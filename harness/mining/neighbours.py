@@ -20,6 +20,7 @@ Backend = Literal["auto", "numpy", "float32", "bfloat16", "cuda", "faiss"]
 # Products of components below which imports and compilation would take longer than the search.
 _WORTH_NUMBA = 10**9
 _WORTH_TORCH = 10**11
+_MANY = 128  # neighbours from which on the compiled scans, which keep no order in their lists, are slower than NumPy
 _LARGEST = 1e15  # norms whose products, in less than float32, are far from overflow
 
 
@@ -66,10 +67,11 @@ def nearest(
     """The k' = min(k, size of the other side) nearest neighbours of every row of x in y, and of y in x.
 
     The result of all backends but "faiss" is the same: selection and scores follow the reference similarity, ties go
-    to the lowest row.
+    to the lowest row. After a search by compiled code a process must not fork (start others with "spawn").
 
     Args:
-        x, y: (n, dim) and (m, dim), float32 or float16, finite; arrays or memory maps.
+        x, y: (n, dim) and (m, dim), float32 or float16, finite; arrays or memory maps. Other real numbers are copied
+            to float32, all at once.
         k: neighbours kept, at least 1.
         cosine: scale the rows to unit norm first; else they are taken as they are.
         backend: "numpy"; "float32" (blocks of the similarity matrix scanned by compiled code; extra `mining`);
@@ -86,6 +88,7 @@ def nearest(
             this machine does not have, or a checkpoint of another search.
         MissingExtraError: the backend's packages are missing.
     """
+    x, y = np.asarray(x), np.asarray(y)
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
         raise InputError(f"cannot compare vectors of shapes {x.shape} and {y.shape}: (n, dim) and (m, dim) expected")
     if k < 1:
@@ -93,13 +96,13 @@ def nearest(
     if block is not None and block < 1:
         raise InputError(f"a block has at least 1 row, not {block}")
     sides = Side(x, "x", cosine=cosine), Side(y, "y", cosine=cosine)
-    name = choose_backend(backend, *sides)
+    name = choose_backend(backend, *sides, k)
     if name == "faiss":
         if checkpoint is not None:
             raise InputError("an approximate search has no checkpoints; leave out the checkpoint, or the backend faiss")
         from harness.mining.approximate import nearest_approximate
 
-        *found, recall = nearest_approximate(x, y, k, cosine=cosine)
+        *found, recall = nearest_approximate(sides[0].vectors, sides[1].vectors, k, cosine=cosine)
         if on_progress:
             total = len(x) * len(y)
             on_progress(Progress(name, total, total, len(x) + len(y), recall=str(recall)))
@@ -118,6 +121,7 @@ def nearest(
             from harness.mining.plain import nearest_plain
 
             return nearest_plain(*sides, k_x, k_y, block, state, report)
+        _check_compiled()
         if name == "cuda":
             from harness.mining.gpu import nearest_on_gpu
 
@@ -139,7 +143,16 @@ def available_backends() -> list[str]:
     return [*found, "faiss"] if find_spec("faiss") else found
 
 
-def choose_backend(backend: Backend, x: Side, y: Side) -> Backend:
+def _check_compiled() -> None:
+    try:
+        import harness.mining.compiled  # noqa: F401
+    except RuntimeError as error:  # Numba's, where it can write neither beside the package nor to the user's cache
+        raise InputError(
+            f"compiled code cannot be kept ({error}); set NUMBA_CACHE_DIR to a folder, or take the backend numpy"
+        ) from None
+
+
+def choose_backend(backend: Backend, x: Side, y: Side, k: int) -> Backend:
     """The backend by its name, or for "auto" the one that fits. Raises as `nearest` does."""
     if backend not in get_args(Backend):
         raise unknown_name("backend", backend, get_args(Backend))
@@ -150,7 +163,7 @@ def choose_backend(backend: Backend, x: Side, y: Side) -> Backend:
             raise InputError(f"vectors longer than {_LARGEST:g} are too long for the backend {backend}; take numpy")
         return backend
     work = len(x) * len(y) * x.dim
-    if is_too_long or work < _WORTH_NUMBA or not find_spec("numba"):
+    if is_too_long or k > _MANY or work < _WORTH_NUMBA or not find_spec("numba"):
         return "numpy"
     if work >= _WORTH_TORCH and find_spec("torch"):
         import torch

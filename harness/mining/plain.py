@@ -56,11 +56,12 @@ def search(
     One pass over tiles of block x 2 block similarities feeds both directions; ties go to the lowest row.
 
     A float32 product of two vectors of length d errs by at most d u |x| |y| (u = 2^-24, any order of summation, to
-    first order in u; Higham, Accuracy and Stability of Numerical Algorithms, eq. 3.5). So whatever lies more than
-    twice that below the k-th best candidate cannot be among the k best, and only the rest is scored in float64.
+    first order in u; Higham, Accuracy and Stability of Numerical Algorithms, eq. 3.5), and by d 2^-149 where products
+    are no normal numbers. So whatever lies more than twice that below the k-th best candidate cannot be among the k
+    best, and only the rest is scored in float64.
     """
     # 1.01 covers the terms of higher order in u for every dim < 160,000, and the rounding of the float64 reference.
-    slack = 2 * 1.01 * x.dim * 2.0**-24 * x.largest_norm * y.largest_norm
+    slack = 2 * x.dim * (1.01 * 2.0**-24 * x.largest_norm * y.largest_norm + 2.0**-149)
     block = block or _BLOCK
     for top in range(start, len(x), block):
         rows_of_x = x[top : top + block]

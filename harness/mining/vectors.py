@@ -27,8 +27,8 @@ def row_norms(vectors: NDArray[np.floating[Any]]) -> Floats:
     norms = np.empty(len(vectors))
     rows = max(1, AT_ONCE // max(1, vectors.shape[1]))
     for start in range(0, len(vectors), rows):
-        part = vectors[start : start + rows].astype(np.float64)
-        norms[start : start + rows] = np.sqrt(np.einsum("ij,ij->i", part, part))
+        part = vectors[start : start + rows].astype(np.float64, order="C")  # equal rows have equal sums in one order
+        norms[start : start + rows] = np.sqrt(np.multiply(part, part, out=part).sum(axis=1))
     return norms
 
 
@@ -47,16 +47,21 @@ class Side:
     """The vectors of one side, given out in float32 as they are or scaled to unit norm, never all at once.
 
     Attributes:
-        vectors: (n, dim), as they were given.
+        vectors: (n, dim), float32 or float16 as they were given, or a float32 copy of other numbers.
         divisors: (n,), what their rows are divided by: their norms (1 for a zero row), or 1.
         largest_norm: of the rows that are given out.
     """
 
     def __init__(self, vectors: NDArray[np.floating[Any]], label: str, *, cosine: bool):
+        if vectors.dtype not in (np.float32, np.float16):
+            if vectors.dtype.kind not in "fiu":
+                raise InputError(f"{label} holds {vectors.dtype}, no real numbers")
+            with np.errstate(over="ignore"):  # an infinity is refused below
+                vectors = vectors.astype(np.float32)
         norms = row_norms(vectors)
         if not np.isfinite(norms).all():
             bad = int(np.flatnonzero(~np.isfinite(norms))[0])
-            raise InputError(f"row {bad} of {label} holds NaN or infinity")
+            raise InputError(f"row {bad} of {label} holds NaN or infinity (as float32)")
         self.vectors = vectors
         self.divisors = np.where(norms > 0, norms, 1) if cosine else np.ones(len(vectors))
         self.largest_norm = 1.0 + 1e-6 if cosine else float(norms.max(initial=0.0))

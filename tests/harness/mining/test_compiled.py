@@ -18,6 +18,7 @@ def empty(n: int, size: int, slack: float) -> Lists:
         lowers=np.zeros((n, size), np.float32),
         counts=np.zeros(n, np.int32),
         floors=np.full(n, -np.inf, np.float32),
+        dropped=np.full(n, -np.inf, np.float32),
         slacks=np.full(n, slack),
     )
 
@@ -46,8 +47,19 @@ def test_all_that_may_be_among_the_k_best_is_listed(kind: str, error: float, sla
             floor = sorted(lower)[-k] - slack
             wanted = {place for place, bound in enumerate(upper) if bound >= floor + 1e-6}
             listed = lists.columns[row, : lists.counts[row]].tolist()
-            if np.isposinf(lists.floors[row]):  # given up, as too many are wanted
+            if lists.dropped[row] >= floor:  # too many are wanted, and that is known
+                assert len(wanted) > 20
                 continue
             assert wanted <= set(listed) and len(listed) == len(set(listed))
             n_listed += 1
         assert n_listed > 100
+
+
+def test_what_was_dropped_does_not_matter_once_better_ones_have_come() -> None:
+    """Forty equal entries, then ten that are better: the list is certain, and what was dropped is remembered."""
+    k, size = 3, 30
+    tile = np.array([[0.5] * 40 + [0.9 - place / 100 for place in range(10)]], np.float32)
+    lists = empty(1, size, 0.01)
+    scan_rows(tile, 0, 0, np.zeros(50, np.float32), np.float32(0), k, lists)
+    assert lists.dropped[0] == np.float32(0.5)
+    assert {40, 41, 42} <= set(lists.columns[0, : lists.counts[0]].tolist())

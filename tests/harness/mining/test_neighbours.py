@@ -51,6 +51,19 @@ def test_a_narrow_band_of_cosines_needs_few_candidates(scale: float, backend: st
     assert work.candidates < 40 * work.rows
 
 
+def test_other_numbers_are_taken_as_float32(backend: str) -> None:
+    x, y = vectors(150, 24, 0), vectors(90, 24, 1)
+    before = x.astype(np.float64), y.astype(">f4")
+    expected = nearest(x, y, backend="numpy")
+    assert_same(nearest(*before, backend=backend), expected)
+    assert (before[0] == x).all() and (before[1] == y).all()
+    assert_same(nearest(before[0].tolist(), before[1], backend=backend), expected)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"row 3 of y holds NaN or infinity \(as float32\)"):
+        nearest(x, np.where(np.arange(90)[:, None] == 3, 1e60, before[1].astype(np.float64)), backend=backend)
+    with pytest.raises(InputError, match="x holds complex64, no real numbers"):
+        nearest(x.astype(np.complex64), y, backend=backend)
+
+
 @pytest.mark.parametrize("kind", ["float16", "memmap", "float16 memmap", "strided", "fortran", "read only"])
 def test_inputs_of_every_kind(kind: str, backend: str, tmp_path: Path) -> None:
     sides = [vectors(150, 24, seed).astype(np.float16).astype(np.float32) for seed in (0, 1)]
@@ -79,6 +92,44 @@ def test_lengths_that_are_not_unit_and_products_below_zero(backend: str) -> None
     assert_same(nearest(x, y, cosine=False, backend=backend), nearest(x, y, cosine=False, backend="numpy"))
     tiny = 1e-41 * x
     assert_same(nearest(tiny, y, cosine=False, backend=backend), nearest(tiny, y, cosine=False, backend="numpy"))
+
+
+@pytest.mark.parametrize(("of_x", "of_y"), [(1e-38, 1e14), (1e-25, 1e-20), (1e-41, 5e13)])
+def test_numbers_that_a_processor_may_take_for_zero(of_x: float, of_y: float, backend: str) -> None:
+    x, y = (np.float64(scale) * vectors(90, 64, seed) for seed, scale in enumerate((of_x, of_y)))
+    x, y = x.astype(np.float32), y.astype(np.float32)
+    for found, rows, others in zip(nearest(x, y, cosine=False, backend=backend), (x, y), (y, x), strict=True):
+        for row in range(90):
+            similarity = [float((rows[row].astype(np.float64) * other).sum()) for other in others]
+            assert found.rows[row].tolist() == sorted(range(90), key=lambda other: (-similarity[other], other))[:4]
+
+
+def test_the_rounding_of_the_reference_itself(backend: str) -> None:
+    """Sides whose vectors differ in their last bits, nearly at right angles to one another: the sum in float64 decides.
+
+    Whatever a product in lower precision says of such pairs is noise.
+    """
+    rng = np.random.default_rng(1)
+    scales = np.repeat(2.0 ** rng.uniform(-8, 1, 32), 2).astype(np.float32)
+    a, b = np.concatenate([scales, scales]), np.concatenate([scales, -scales])
+    x, y = np.tile(a, (300, 1)), np.tile(b, (20, 1))
+    for row in x:
+        for place in rng.choice(32, 6, replace=False):
+            up = np.nextafter(row[2 * place], np.float32(9)) - row[2 * place]
+            row[2 * place : 2 * place + 2] += rng.choice([-1, 1]) * np.array([up, -up])
+    order = rng.permutation(128)
+    x, y = np.ascontiguousarray(x[:, order]), np.ascontiguousarray(y[:, order])
+    for cosine in (True, False):
+        assert_same(nearest(x, y, cosine=cosine, backend=backend), nearest(x, y, cosine=cosine, backend="numpy"))
+
+
+def test_equal_rows_at_the_start_cost_no_more_than_at_the_end(backend: str) -> None:
+    x, y = vectors(500, 64, 0), vectors(400, 64, 1)
+    x[:60] = x[0]
+    expected, _ = searched(x, y, "numpy")
+    found, work = searched(x, y, backend)
+    assert_same(found, expected)
+    assert work.recomputed < 100
 
 
 @pytest.mark.parametrize("where", [0, 1, 4])
