@@ -4,15 +4,19 @@ A vector's key is a hash of the sentence and, where the encoder uses it, the lan
 its own folder of *shards*. A shard is one file, written under a temporary name and then renamed, never changed:
 three arrays in NumPy's NPY format, one after the other: JSON metadata (bytes), keys (n,) and vectors (n, dim) float32.
 The vectors are memory-mapped while they are read. A shard that another process deletes only has to be computed again.
+
+Every byte is under a CRC-32, which sees any single flipped bit: one of keys and vectors, in the metadata, is checked
+when a process first reads vectors of the shard; one of all that stands before the vectors, the last four bytes of the
+file, when the shard is opened. (Shards that end with the vectors are older, and are read all the same.)
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
 import sys
-import tempfile
 import time
 import zlib
 from collections.abc import Callable, Sequence
@@ -20,18 +24,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from tokenize import TokenError  # of NumPy's reader, from a header that is damaged
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
+from harness import files
 from harness.encoder import Encoder, check_vectors
 from harness.errors import InputError
+from harness.memory import encode_if_it_fits
 
 CHUNK = 4096
 """Sentences that are encoded, checked and stored at a time: what a kill can lose."""
 
 _KEY_BYTES = 16
-_STALE_SECONDS = 24 * 3600  # a temporary file of that age belongs to no process any more
+_CRC_BYTES = 4
 
 
 def default_cache_dir() -> Path:
@@ -93,10 +101,10 @@ class VectorCache:
         """Bytes in the cache by encoder (its name and fingerprint)."""
         sizes = {}
         for folder in self._folders():
-            shards = list(folder.glob("*.shard"))
+            shards = files.listed(folder, ".shard")
             if shards:
                 meta = _read_meta(shards[0])
-                sizes[f"{meta.get('name')} {meta.get('fingerprint')}"] = sum(path.stat().st_size for path in shards)
+                sizes[f"{meta.get('name')} {meta.get('fingerprint')}"] = sum(map(_bytes_of, shards))
         return sizes
 
     def clear(self) -> int:
@@ -107,16 +115,13 @@ class VectorCache:
 
     def _folders(self) -> list[Path]:
         """The encoders' folders, the least recently used first."""
-        if not self.root.is_dir():
-            return []
-        return sorted((p for p in self.root.iterdir() if p.is_dir()), key=lambda p: p.stat().st_mtime)
+        return sorted((path for path in files.listed(self.root) if path.is_dir()), key=_last_used)
 
     def _evict(self, keep: Path) -> None:
-        for path in self.root.glob("*/*.part"):  # left by a process that was killed
-            with suppress(OSError):
-                if time.time() - path.stat().st_mtime > _STALE_SECONDS:
-                    path.unlink()
-        sizes = {folder: _bytes_in(folder) for folder in self._folders()}
+        sizes = {}
+        for folder in self._folders():
+            files.remove_abandoned(files.listed(folder, files.SUFFIX))
+            sizes[folder] = _bytes_in(folder)
         excess = sum(sizes.values()) - self.max_bytes
         for folder, size in sizes.items():
             if excess > 0 and folder != keep:
@@ -129,10 +134,11 @@ class EncoderVectors:
 
     def __init__(self, folder: Path, encoder: Encoder):
         self._folder, self._encoder = folder, encoder
+        self._fitting = CHUNK  # sentences at a time, at least, for which there was memory so far
         self._shards: list[_Shard] = []
         self._keys = np.empty(0, dtype=f"S{_KEY_BYTES}")  # sorted
         self._places = np.empty((0, 2), dtype=np.int64)  # shard and row of each key
-        for path in sorted(folder.glob("*.shard")):
+        for path in files.listed(folder, ".shard"):
             shard = _open_shard(path)
             if shard is not None:
                 self._shards.append(shard)
@@ -171,6 +177,18 @@ class EncoderVectors:
             seconds += shard.seconds / len(shard.keys) * int((places[:, 0] == number).sum())
         return Encoded(vectors, len(distinct), n_new, seconds)
 
+    def stored(
+        self, sentences: Sequence[str], lang: str | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The rows of `sentences` whose vectors are in the cache, (m,), and these, (m, dim); nothing is encoded."""
+        keys = self._hash(sentences, lang)
+        while True:  # again where a shard turns out to be damaged, and is forgotten
+            places = self._find(keys)
+            rows = np.flatnonzero(places >= 0)
+            vectors = np.empty((len(rows), self._encoder.dim), dtype=np.float32)
+            if self._gather(self._places[places[rows]], vectors):
+                return rows, vectors
+
     def _gather(self, places: NDArray[np.int64], vectors: NDArray[np.float32]) -> bool:
         """Fill `vectors` from the shards; False, after forgetting them, if some are damaged or gone."""
         order = np.argsort(places[:, 0], kind="stable")
@@ -179,10 +197,14 @@ class EncoderVectors:
         lost = []
         for number, start, end in zip(numbers.tolist(), starts, ends, strict=True):
             rows = order[start:end]
+            shard = self._shards[number]
             try:
-                vectors[rows] = self._shards[number].read()[places[rows, 1]]
-            except (FileNotFoundError, ValueError) as error:
-                _warn_damaged(self._shards[number].path, str(error))
+                vectors[rows] = shard.read()[places[rows, 1]]
+            except FileNotFoundError:
+                _warn(shard.path, "was deleted")
+                lost.append(number)
+            except ValueError as error:
+                _warn(shard.path, f"is damaged ({error})")
                 lost.append(number)
         if lost:
             self._forget(lost)
@@ -193,9 +215,29 @@ class EncoderVectors:
     ) -> None:
         chunk = [sentences[row] for row in rows.tolist()]
         start = time.perf_counter()
-        vectors = check_vectors(self._encoder.encode(chunk, lang=lang), chunk, self._encoder, rows=rows)
+        vectors = self._encode_in_parts(chunk, rows, lang)
         shard = _write_shard(self._folder, self._encoder, keys, vectors, time.perf_counter() - start)
         self._add(shard)
+
+    def _encode_in_parts(self, chunk: list[str], rows: NDArray[np.int64], lang: str | None) -> NDArray[np.float32]:
+        """The vectors of a chunk: all at once, or where memory does not suffice in halves, in quarters, and so on."""
+        parts: list[NDArray[np.float32]] = []
+        done, size = 0, len(chunk)
+        while done < len(chunk):
+            some = slice(done, done + size)
+            vectors = encode_if_it_fits(self._encoder, chunk[some], lang)
+            if vectors is None:
+                size = -(-min(size, len(chunk) - done) // 2)
+                continue
+            parts.append(check_vectors(vectors, chunk[some], self._encoder, rows=rows[some]))
+            done += size
+            if size < min(len(chunk), self._fitting):
+                self._fitting = size
+                print(
+                    f"warning: memory ran out; {self._encoder.name} encodes {size:,} sentences at a time",
+                    file=sys.stderr,
+                )
+        return np.concatenate(parts)
 
     def _hash(self, sentences: Sequence[str], lang: str | None) -> NDArray[np.bytes_]:
         prefix = f"{lang or ''}\0" if self._encoder.uses_lang else ""
@@ -271,26 +313,33 @@ def _write_shard(
 ) -> _Shard:
     crc32 = _checksum(keys, vectors)
     meta = {"name": encoder.name, "fingerprint": encoder.fingerprint, "seconds": seconds, "crc32": crc32}
-    temporary = None
+    stream = io.BytesIO()
+    np.save(stream, np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8))
+    np.save(stream, keys)
+    np.lib.format.write_array_header_1_0(stream, np.lib.format.header_data_from_array_1_0(vectors))
+    head = stream.getvalue()
+    path = folder / f"{uuid4().hex}.shard"
     try:
-        folder.mkdir(parents=True, exist_ok=True)  # another process may have cleared the cache
-        descriptor, temporary = tempfile.mkstemp(dir=folder, suffix=".part")
-        with os.fdopen(descriptor, "wb") as stream:
-            np.save(stream, np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8))
-            np.save(stream, keys)
-            np.save(stream, vectors)
-            offset = stream.tell() - vectors.nbytes
-            stream.flush()
-            os.fsync(stream.fileno())
-        path = Path(temporary).with_suffix(".shard")
-        Path(temporary).rename(path)
+        with suppress(FileNotFoundError):  # another process clears the cache at this moment; it won't the next
+            _write_parts(path, head, vectors)
+        if not path.exists():
+            _write_parts(path, head, vectors)
     except OSError as error:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
         raise InputError(
             f"cache folder {folder} cannot be written ({error.strerror}); free some space or give --cache-dir"
         ) from None
-    return _Shard(path, keys, vectors.shape, offset, seconds, crc32)
+    return _Shard(path, keys, vectors.shape, len(head), seconds, crc32)
+
+
+def _write_parts(path: Path, head: bytes, vectors: NDArray[np.float32]) -> None:
+    with files.replacing(path) as stream:
+        stream.write(head)
+        stream.write(vectors.data)
+        stream.write(_head_crc(head))
+
+
+def _head_crc(head: bytes) -> bytes:
+    return zlib.crc32(head).to_bytes(_CRC_BYTES, "little")
 
 
 def _open_shard(path: Path) -> _Shard | None:
@@ -307,19 +356,25 @@ def _open_shard(path: Path) -> _Shard | None:
             shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
             if dtype != np.float32 or len(shape) != 2 or shape[0] != len(keys):
                 raise ValueError(f"holds {dtype} of shape {shape}")
-            return _Shard(path, keys, shape, stream.tell(), float(meta["seconds"]), int(meta["crc32"]))
+            offset = stream.tell()
+            stream.seek(0)
+            head = stream.read(offset)
+            stream.seek(offset + 4 * shape[0] * shape[1])
+            if stream.read(_CRC_BYTES + 1) not in (_head_crc(head), b""):
+                raise ValueError("checksum differs")
+            return _Shard(path, keys, shape, offset, float(meta["seconds"]), int(meta["crc32"]))
     except FileNotFoundError:
         return None
     except OSError as error:
         raise InputError(f"cache file {path} cannot be read ({error.strerror}); give --cache-dir") from None
-    except (ValueError, EOFError, KeyError, TypeError) as error:
-        _warn_damaged(path, str(error))
+    except (ValueError, EOFError, KeyError, TypeError, SyntaxError, TokenError) as error:
+        _warn(path, f"is damaged ({error})")
         path.unlink(missing_ok=True)
         return None
 
 
-def _warn_damaged(path: Path, why: str) -> None:
-    print(f"warning: cache file {path.name} is damaged ({why}); its vectors are computed again", file=sys.stderr)
+def _warn(path: Path, what: str) -> None:
+    print(f"warning: cache file {path.name} {what}; its vectors are computed again", file=sys.stderr)
 
 
 def _read_meta(path: Path) -> dict[str, object]:
@@ -331,5 +386,22 @@ def _read_meta(path: Path) -> dict[str, object]:
         return {}
 
 
+# Other processes may delete what has just been listed.
+
+
+def _last_used(folder: Path) -> float:
+    with suppress(OSError):
+        return folder.stat().st_mtime
+    return 0.0
+
+
+def _bytes_of(path: Path) -> int:
+    with suppress(OSError):
+        return path.stat().st_size
+    return 0
+
+
 def _bytes_in(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+    with suppress(OSError):
+        return sum(_bytes_of(path) for path in folder.iterdir())
+    return 0

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from importlib.metadata import entry_points
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import typer
 
+from harness.cli.interruption import INTERRUPTED, prompt_interruption
 from harness.errors import HarnessError
 
 GROUP = "harness.commands"
-_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 _SOFTWARE_ERROR = 70  # EX_SOFTWARE of sysexits.h
 
 
@@ -54,28 +56,30 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _run(arguments: list[str]) -> int:
+    farewell = _Farewell(arguments)
     try:
-        code = make_app()(args=arguments, standalone_mode=False)
-        sys.stdout.flush()
-        if code == _INTERRUPTED:  # Typer has turned the KeyboardInterrupt into an exit code
+        with prompt_interruption(farewell):
+            code = make_app()(args=arguments, standalone_mode=False)
+            sys.stdout.flush()
+        if code == INTERRUPTED:  # Typer has turned the KeyboardInterrupt into an exit code
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except HarnessError as error:
         return _fail(str(error))
     except (KeyboardInterrupt, typer.Abort):
-        print("stopped; what was finished is stored, run the same command again to go on", file=sys.stderr)
-        return _INTERRUPTED
+        farewell()
+        return INTERRUPTED
     except SystemExit as error:
         if not isinstance(error.__context__, BrokenPipeError):
             raise
-        _forget_stdout()  # Typer makes an exit code of 1 of it, which means that a check failed
+        _silence(sys.stdout)  # Typer makes an exit code of 1 of it, which means that a check failed
         return 0
     except BrokenPipeError:  # the reader of our output (`| head`) has gone, which is no failure
-        _forget_stdout()
+        _silence(sys.stdout)
         return 0
     except OSError as error:
         if error.filename is None and error.errno in (errno.ENOSPC, errno.EIO, errno.EFBIG):
-            _forget_stdout()
+            _silence(sys.stdout)
             return _fail(f"output cannot be written ({error.strerror})")
         return _crash()
     except Exception as error:
@@ -84,14 +88,45 @@ def _run(arguments: list[str]) -> int:
         if message is None:
             return _crash()
         if type(error).__name__ == "NoArgsIsHelpError":
-            print(message(), file=sys.stderr)
+            say(message())
             return 2
         return _fail(message())
 
 
-def _forget_stdout() -> None:
+class _Farewell:
+    """Says, once, how an interrupted command goes on."""
+
+    def __init__(self, arguments: Sequence[str]):
+        self._command = shlex.join(["leaderboard", *arguments])
+        self._lock, self._is_said = threading.Lock(), False
+
+    def __call__(self) -> None:
+        with self._lock:  # who comes second, and may end the process, waits until it is said
+            if not self._is_said:
+                self._is_said = True
+                how = f"run the same command again to go on: {self._command}"
+                say(f"stopped; what was finished is stored, {how}")
+
+
+def say(line: str) -> None:
+    """Print a line to stderr; what cannot be written there (a full disk) is no reason to stop."""
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except OSError:
+        _silence(sys.stderr)
+
+
+def echo(text: str) -> None:
+    """Print to stdout. A reader that has gone (`| head`) changes nothing of the exit code: for commands that check."""
+    try:
+        typer.echo(text)
+    except BrokenPipeError:
+        _silence(sys.stdout)
+
+
+def _silence(stream: TextIO) -> None:
     """Let Python not try once more, at exit, to write what could not be written."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _crash() -> int:
@@ -101,5 +136,5 @@ def _crash() -> int:
 
 
 def _fail(message: str) -> int:
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    say(f"error: {' '.join(message.split())}")
     return 2

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from harness.cli import say
 from harness.results import Result
 
 if TYPE_CHECKING:
@@ -84,4 +85,4 @@ class Watcher:
         if self._bars:
             self._bars.console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:
-            print(line, file=sys.stderr, flush=True)
+            say(line)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import cache
+from harness import cache, files
 from harness.cache import VectorCache
 from harness.errors import InputError
 
@@ -154,14 +153,17 @@ def test_a_cache_that_is_cleared_while_in_use_is_filled_again(tmp_path: Path) ->
 
 
 def test_temporary_files_of_killed_processes_are_removed(tmp_path: Path) -> None:
+    """And those that another process is writing are not."""
     store = VectorCache(tmp_path)
     store.of(Counting()).encode(["a"])
-    old, new = (shards(tmp_path)[0].with_name(f"{name}.part") for name in ("old", "new"))
-    old.write_text("")
-    new.write_text("")
-    os.utime(old, (0, 0))
-    store.of(Counting())
-    assert new.exists() and not old.exists()
+    shard = shards(tmp_path)[0]
+    left, left_hidden = shard.with_name("tmp123.part"), shard.with_name(".b.shard.123.part")
+    left.write_text("")
+    left_hidden.write_text("")
+    with files.replacing(shard.with_name("c.shard")):
+        store.of(Counting())
+        assert len(list(shard.parent.glob("*.part"))) == 1
+    assert not left.exists() and not left_hidden.exists() and shard.with_name("c.shard").exists()
 
 
 def test_the_size_cap_comes_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +178,114 @@ def test_a_full_disk_gives_one_line_and_leaves_no_file(tmp_path: Path, monkeypat
     def full(*args: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(cache.os, "fsync", full)
+    monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises(InputError, match="No space left on device"):
         VectorCache(tmp_path).of(Counting()).encode(["a"])
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_every_flipped_bit_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    encoder = Counting()
+    VectorCache(tmp_path).of(encoder).encode(["a", "bb"])
+    (shard,) = shards(tmp_path)
+    content = shard.read_bytes()
+    for position in range(len(content)):
+        damaged = bytearray(content)
+        damaged[position] ^= 1 << position % 8
+        shard.write_bytes(damaged)
+        again = VectorCache(tmp_path).of(encoder).encode(["a", "bb"])
+        assert again.vectors.tolist() == [expected("a"), expected("bb")] and again.n_new == 2, position
+        assert capsys.readouterr().err.count("is damaged") == 1, position
+        assert not shard.exists()
+        for other in shards(tmp_path):
+            other.unlink()
+
+
+def test_damage_costs_what_is_damaged_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "CHUNK", 2)
+    sentences = [f"sentence {i}" for i in range(10)]
+    VectorCache(tmp_path).of(Counting()).encode(sentences)
+    content = bytearray(shards(tmp_path)[3].read_bytes())
+    content[-8] ^= 1
+    shards(tmp_path)[3].write_bytes(content)
+    again = VectorCache(tmp_path).of(Counting()).encode(sentences)
+    assert again.n_new == 2 and again.vectors.tolist() == list(map(expected, sentences))
+
+
+def test_files_without_a_checksum_of_the_head_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As they were written before there was one."""
+    VectorCache(tmp_path).of(Counting()).encode(["a", "bb"])
+    (shard,) = shards(tmp_path)
+    shard.write_bytes(shard.read_bytes()[:-4])
+    again = VectorCache(tmp_path).of(Counting()).encode(["bb"])
+    assert again.n_new == 0 and again.vectors.tolist() == [expected("bb")]
+    assert shards(tmp_path) == [shard] and capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("fits", [1, 3, 7, 100])
+def test_sentences_that_do_not_fit_into_memory_go_through_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fits: int
+) -> None:
+    monkeypatch.setattr(cache, "CHUNK", 20)
+    calls = []
+
+    class Small(Counting):
+        def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+            calls.append(len(sentences))
+            if len(sentences) > fits:
+                raise MemoryError("Unable to allocate 20 GiB")
+            return super().encode(sentences, lang=lang)
+
+    encoder = Small()
+    sentences = [f"{'long ' * (i % 5)}sentence {i}" for i in range(50)]
+    found = VectorCache(tmp_path).of(encoder).encode(sentences)
+    assert found.vectors.tolist() == list(map(expected, sentences)) and found.n_new == 50
+    assert sorted(text for _, text in encoder.seen) == sorted(sentences)
+    assert sum(size > fits for size in calls) <= 5 * 3 and len(shards(tmp_path)) == 3
+    notes = capsys.readouterr().err.splitlines()
+    assert [("memory ran out" in line, "counting" in line) for line in notes] == [(True, True)] * (fits < 20)
+    assert VectorCache(tmp_path).of(Counting()).encode(sentences).n_new == 0
+
+
+def test_a_sentence_that_does_not_fit_is_an_error(tmp_path: Path) -> None:
+    class Small(Counting):
+        def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+            if "long" in sentences:
+                raise RuntimeError("CUDA out of memory. Tried to allocate 20.00 MiB\nmore")
+            return super().encode(sentences, lang=lang)
+
+    with pytest.raises(MemoryError, match=r"a sentence of 4 characters \(CUDA out of memory"):
+        VectorCache(tmp_path).of(Small()).encode(["a", "long", "bb"])
+    assert VectorCache(tmp_path).of(Small()).encode(["a", "bb"]).n_new == 2
+
+
+def test_what_another_process_removes_while_it_is_listed_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = VectorCache(tmp_path)
+    store.of(Counting("v1")).encode(["a"])
+    store.of(Counting("v2")).encode(["a"])
+    list_folder = Path.iterdir
+
+    def with_ghosts(folder: Path) -> list[Path]:
+        return [*list_folder(folder), folder / "ghost.shard", folder / "ghost.part"]
+
+    monkeypatch.setattr(Path, "iterdir", with_ghosts)
+    assert store.of(Counting("v1")).encode(["a", "bb"]).n_new == 1
+    assert store.size().keys() == {"counting v1", "counting v2"} and store.clear() > 0
+
+
+def test_a_cache_that_is_cleared_while_a_file_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = VectorCache(tmp_path)
+    vectors = store.of(Counting())
+    sync, n_synced = files.os.fsync, []
+
+    def clear_once(descriptor: int) -> None:
+        sync(descriptor)
+        n_synced.append(descriptor)
+        if len(n_synced) == 1:
+            store.clear()
+
+    monkeypatch.setattr(files.os, "fsync", clear_once)
+    assert vectors.encode(["a"]).vectors.tolist() == [expected("a")]
+    assert len(n_synced) == 2 and VectorCache(tmp_path).of(Counting()).encode(["a"]).n_new == 0

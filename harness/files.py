@@ -1,0 +1,78 @@
+"""Files that are whole or not there, whatever happens to the process that writes them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+try:
+    import fcntl
+except ImportError:  # Windows, where a file that is open cannot be removed, nor renamed
+    fcntl = None  # type: ignore[assignment]
+
+SUFFIX = ".part"
+"""Ends the names of temporary files."""
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write in a `with` block; it takes the place of `path` at the end, unless the block raises.
+
+    A reader sees the old content or the new, never a part. Until then the file has a temporary name beside `path`, and
+    is locked; what was left there by processes that were killed while they wrote the same `path` is removed.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_abandoned(part for part in listed(path.parent, SUFFIX) if part.name.startswith(f".{path.name}."))
+    stream, temporary = _open_locked(path)
+    try:
+        with stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+            umask = os.umask(0)
+            os.umask(umask)
+            temporary.chmod(0o666 & ~umask)  # mkstemp's 0600 would hide results from colleagues
+            if fcntl is None:
+                stream.close()
+            temporary.replace(path)  # while it is locked: else it would seem abandoned for a moment
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def remove_abandoned(temporaries: Iterable[Path]) -> None:
+    """Remove the temporary files among these whose processes are gone: those that nobody has locked."""
+    for path in temporaries:
+        with suppress(OSError):  # gone, locked, or another user's
+            if fcntl is None:
+                path.unlink()
+                continue
+            with path.open("r+b") as stream:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
+
+
+def listed(folder: Path, ending: str = "") -> list[Path]:
+    """What is in a folder, by name; nothing if another process has just removed it. Raises OSError."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return sorted(path for path in folder.iterdir() if path.name.endswith(ending))
+    return []
+
+
+def _open_locked(path: Path) -> tuple[IO[bytes], Path]:
+    while True:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=SUFFIX)
+        if fcntl is not None:
+            with suppress(OSError):  # a file system without locks: nothing is ever removed there
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        # Before it was locked, another process may have taken it for abandoned.
+        if os.name != "posix" or os.fstat(descriptor).st_nlink:
+            return os.fdopen(descriptor, "wb"), Path(name)
+        os.close(descriptor)

@@ -1,0 +1,60 @@
+"""Encoding when memory runs out, of the processor or of an accelerator."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from harness.encoder import Encoder
+
+_TYPES = ("OutOfMemoryError", "ResourceExhaustedError")  # PyTorch's and TensorFlow's, which may not be installed
+_MESSAGES = (
+    "out of memory",
+    "can't allocate memory",
+    "not enough memory",
+    "failed to allocate memory",
+    "resource_exhausted",  # JAX
+    "alloc_failed",  # cuBLAS and cuDNN
+    "bad_alloc",
+)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error, of whatever library, says that memory ran out."""
+    if isinstance(error, MemoryError) or type(error).__name__ in _TYPES:
+        return True
+    return any(text in str(error).lower() for text in _MESSAGES)
+
+
+def encode_if_it_fits(encoder: Encoder, sentences: Sequence[str], lang: str | None) -> Any | None:
+    """What `encoder` returns for `sentences`; None if memory ran out, and there is more than one to encode.
+
+    Raises:
+        MemoryError: it ran out at a single sentence.
+        RuntimeError: in place of what would end the process: `sys.exit`, a panic of Rust code.
+    """
+    try:
+        return encoder.encode(sentences, lang=lang)
+    except KeyboardInterrupt:
+        raise
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        if len(sentences) == 1:
+            why = str(error).partition("\n")[0]
+            raise MemoryError(
+                f"memory does not suffice for a sentence of {len(sentences[0]):,} characters ({why})"
+            ) from error
+    except BaseException as error:
+        raise RuntimeError(f"{type(error).__name__}: {error}") from error
+    _free()  # not before: the error's traceback holds what did not fit
+    return None
+
+
+def _free() -> None:
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        torch.cuda.empty_cache()  # what is reserved, in pieces that are too small
