@@ -12,19 +12,27 @@ from harness.cache import VectorCache
 from harness.data import DataDir, bundled_sample, open_data_dir
 from harness.encoder import Encoder
 from harness.errors import HarnessError, InputError
-from harness.registry import check_spec, encoder_info, encoder_names, load_encoder
+from harness.registry import check_spec, encoder_info, encoder_names, load_encoder, one_line
 from harness.results import Result, ResultStore
 from harness.runner import Progress, Run, Silent, absent_sets, check_data, make_plan
+from harness.significance.update import update_statistics
 from harness.spec import Spec
 from harness.tasks import Task, get_task, task_names
 
 
 @dataclass
 class Outcome:
-    """What a run gave: results (averages and those of earlier runs included), and (encoder, error) of what failed."""
+    """What a run gave.
+
+    Attributes:
+        results: averages and those of earlier runs included.
+        failures: (encoder, error) of what failed.
+        holes: (encoder, task, subset) of the results that are not there because of it.
+    """
 
     results: list[Result] = field(default_factory=list)
     failures: list[tuple[str, Exception]] = field(default_factory=list)
+    holes: list[tuple[str, str, str]] = field(default_factory=list)
 
     @property
     def has_finished_one(self) -> bool:
@@ -56,7 +64,8 @@ def evaluate(
         results: folder in which results are stored, and looked up; by default they are only returned.
         cache_dir: folder for vectors; `$HARNESS_CACHE` by default, else the user's cache folder.
         fresh: measure again what is stored.
-        save_rows: "jsonl" or "parquet": keep the per-item rows below `results`.
+        save_rows: "npz", "jsonl" or "parquet": keep the per-item rows below `results` in this format, and measure again
+            what is stored without them; by default they are kept as "npz" of what is measured anyway.
         device, batch_size: for encoders that are named and have such options.
 
     Returns:
@@ -69,7 +78,8 @@ def evaluate(
     names = [subsets] if isinstance(subsets, str) else subsets
     plan = make_plan(_tasks(tasks, Silent()), choose_data(data_dir), names)
     check_data(plan)
-    run = Run(VectorCache(cache_dir), ResultStore(results) if results else None, fresh, save_rows)
+    store = ResultStore(results) if results else None
+    run = Run(VectorCache(cache_dir), store, fresh, save_rows)
     if isinstance(encoder, str):
         spec = check_spec(encoder)
         modules = encoder_info(spec.head).modules
@@ -77,6 +87,8 @@ def evaluate(
         found = run(loaded, plan, spec=str(spec), modules=modules)
     else:
         found = run(encoder, plan)
+    if store:
+        update_statistics(store, [planned.task for planned in plan])
     for name, task, subset, error in run.failures:
         if isinstance(error, HarnessError):
             raise error
@@ -124,17 +136,23 @@ def run_suite(
     check_data(plan)
     for source in [source for planned in plan for source in planned.sources if source.is_published is False]:
         progress.note(f"warning: {source.dataset} {source.subset}: not the published files; `leaderboard data verify`")
-    run = Run(VectorCache(cache_dir), ResultStore(results), fresh, save_rows, progress)
+    store = ResultStore(results)
+    run = Run(VectorCache(cache_dir), store, fresh, save_rows, progress)
     outcome = Outcome()
     for spec in specs:
         try:
             encoder = load_encoder(spec, **defaults)
-        except Exception as error:  # one encoder may fail in any way, the others go on
+        except KeyboardInterrupt:
+            raise
+        except BaseException as caught:  # one encoder may fail in any way, by sys.exit too, and the others go on
+            error = caught if isinstance(caught, Exception) else RuntimeError(one_line(caught))
             outcome.failures.append((spec.stored_name, error))
             progress.fail(spec.stored_name, "loading", "", error)
             continue
         outcome.results += run(encoder, plan, spec=str(spec), modules=encoder_info(spec.head).modules)
+    update_statistics(store, [planned.task for planned in plan], progress=progress)
     outcome.failures += [(name, error) for name, _, _, error in run.failures]
+    outcome.holes += [(name, task, subset) for name, task, subset, _ in run.failures]
     return outcome
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import glob
 import json
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from math import fsum, isfinite
 from pathlib import Path
 from typing import Any
 
 from harness.errors import InputError
+from harness.files import replacing
 from harness.names import check_folder_name
 
 
@@ -38,6 +37,8 @@ class Result:
         peak_memory_mb: peak resident memory while the subset was measured, imports and model included (elsewhere than
             on Linux: of the process so far).
         created: UTC, ISO 8601.
+        tolerance: by metric how far a repeat may be off, where that is more than `leaderboard check` allows by
+            default, with the `reason` for it. Written by hand; kept when the same is measured again.
     """
 
     task: str
@@ -59,6 +60,7 @@ class Result:
     sentences_per_s: float | None = None
     peak_memory_mb: float = 0.0
     created: str = ""
+    tolerance: dict[str, Any] = field(default_factory=dict)
 
     def measures_same_as(self, other: Result) -> bool:
         """Whether both promise the same scores: same task, vectors, protocol and data."""
@@ -112,7 +114,7 @@ class ResultStore:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 with FileLock(self.records / ".lock"):
                     records = {old.subset: old for old in (_read(file) if file.exists() else [])}
-                    records.update({result.subset: result for result in new})
+                    records.update({r.subset: _with_tolerance(r, records.get(r.subset)) for r in new})
                     records.update({result.subset: result for result in average(list(records.values()))})
                     write_atomically(file, _dump([r for r in records.values() if not _is_stale(r, records)]))
             except OSError as error:
@@ -141,9 +143,29 @@ def _is_stale(result: Result, records: dict[str, Result]) -> bool:
     )
 
 
+def _with_tolerance(result: Result, old: Result | None) -> Result:
+    """The record with the tolerance of the one that it replaces, if that measures the same."""
+    if result.tolerance or old is None or not old.measures_same_as(result):
+        return result
+    return replace(result, tolerance=old.tolerance)
+
+
+def _check_tolerance(result: Result) -> None:
+    reason = result.tolerance.get("reason", "")
+    widths = [value for key, value in result.tolerance.items() if key != "reason"]
+    if result.tolerance and not (isinstance(reason, str) and reason.strip()):
+        raise ValueError(f"the tolerance of {result.subset} has no reason")
+    if not all(isinstance(width, int | float) and isfinite(width) and width >= 0 for width in widths):
+        raise ValueError(f"a tolerance of {result.subset} is no number")
+
+
 def _dump(results: list[Result]) -> bytes:
     ordered = sorted(results, key=lambda result: result.subset)
-    return (json.dumps([asdict(r) for r in ordered], indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+    records = [asdict(result) for result in ordered]
+    for record in records:
+        if not record["tolerance"]:  # hardly any record has one
+            del record["tolerance"]
+    return (json.dumps(records, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
 def _read(file: Path) -> list[Result]:
@@ -152,6 +174,7 @@ def _read(file: Path) -> list[Result]:
         for result in results:
             if not all(isfinite(value) for value in result.metrics.values()):
                 raise ValueError(f"a score of {result.subset} is not finite")
+            _check_tolerance(result)
         return results
     except (ValueError, TypeError, AttributeError, OSError) as error:
         raise InputError(f"{file}: no list of result records ({error}); restore the file or delete it") from None
@@ -159,20 +182,8 @@ def _read(file: Path) -> list[Result]:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that a reader sees the old content or the new, never a part. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)  # mkstemp's 0600 would hide results from colleagues
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path) as stream:
+        stream.write(content)
 
 
 def cannot_write(path: Path, error: OSError) -> InputError:

@@ -1,10 +1,14 @@
-"""Per-item rows on disk: `RESULTS/rows/ENCODER/TASK/SUBSET.parquet` or `.jsonl`."""
+"""Per-item rows on disk: `RESULTS/rows/ENCODER/TASK/SUBSET.npz`, or `.jsonl` or `.parquet` where a run asks for it.
+
+A run keeps them, so that a later run of another encoder can be tested against it, and intervals need no measurement.
+"""
 
 from __future__ import annotations
 
 import io
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +22,18 @@ from harness.errors import InputError, MissingExtraError
 from harness.results import Result, ResultStore, cannot_write, write_atomically
 from harness.tasks import Rows, Task
 
-FORMATS = ("jsonl", "parquet")
+FORMATS = ("npz", "jsonl", "parquet")
+"""Compact, for `numpy.load`; one JSON object a line; Parquet."""
 
 
 def rows_file(folder: Path, subset: str, file_format: str) -> Path:
     """Where the rows of a subset are."""
     return folder / f"{subset}.{file_format}"
+
+
+def has_rows(folder: Path, subset: str, file_format: str | None = None) -> bool:
+    """Whether the rows of a subset are there, in that format or in any."""
+    return any(rows_file(folder, subset, name).is_file() for name in ([file_format] if file_format else FORMATS))
 
 
 def drop_rows(folder: Path, subset: str) -> None:
@@ -33,7 +43,7 @@ def drop_rows(folder: Path, subset: str) -> None:
 
 
 def save_rows(folder: Path, subset: str, rows: Rows, file_format: str) -> Path:
-    """Write the rows of one subset, one record a row; NaN becomes null. Returns the file.
+    """Write the rows of one subset; in JSON and Parquet one record a row, NaN as null. Returns the file.
 
     Raises:
         InputError: unknown format, or the folder cannot be written.
@@ -42,30 +52,50 @@ def save_rows(folder: Path, subset: str, rows: Rows, file_format: str) -> Path:
     if file_format not in FORMATS:
         raise InputError(f"rows are written as {' or '.join(FORMATS)}, not {file_format!r}")
     path = rows_file(folder, subset, file_format)
-    columns = {
-        key: [None if isinstance(v, float) and math.isnan(v) else v for v in column.tolist()]
-        for key, column in rows.items()
-    }
     try:
-        if file_format == "parquet":
-            write_atomically(path, _parquet(columns))
-        else:
-            records = (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
-            write_atomically(path, "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in records).encode())
+        write_atomically(path, _WRITERS[file_format](rows))
     except OSError as error:
         raise cannot_write(path, error) from None
     return path
 
 
-def _parquet(columns: dict[str, list[object]]) -> bytes:
+def _npz(rows: Rows) -> bytes:
+    buffer = io.BytesIO()
+    # A column of Python objects would be pickled; as texts or numbers it is read without.
+    columns: dict[str, Any] = {key: _plain(column) for key, column in rows.items()}
+    np.savez_compressed(buffer, **columns)
+    return buffer.getvalue()
+
+
+def _plain(column: NDArray[Any]) -> NDArray[Any]:
+    return np.array(list(map(str, column))) if column.dtype.hasobject else column
+
+
+def _jsonl(rows: Rows) -> bytes:
+    columns = _lists(rows)
+    records = (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
+
+
+def _parquet(rows: Rows) -> bytes:
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
         raise MissingExtraError("--rows-format parquet", "parquet") from None
     buffer = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.table(columns), buffer)
+    pyarrow.parquet.write_table(pyarrow.table(_lists(rows)), buffer)
     return buffer.getvalue()
+
+
+def _lists(rows: Rows) -> dict[str, list[object]]:
+    return {
+        key: [None if isinstance(v, float) and math.isnan(v) else v for v in column.tolist()]
+        for key, column in rows.items()
+    }
+
+
+_WRITERS: dict[str, Callable[[Rows], bytes]] = {"npz": _npz, "jsonl": _jsonl, "parquet": _parquet}
 
 
 def stored_rows(results: Path, encoder: Encoder, task: Task, source: Source) -> Rows | None:
@@ -75,8 +105,6 @@ def stored_rows(results: Path, encoder: Encoder, task: Task, source: Source) -> 
         InputError: they are damaged or not those of their record.
         MissingExtraError: Parquet without pyarrow.
     """
-    folder = results / "rows" / encoder.name / task.name
-    paths = [path for name in FORMATS if (path := rows_file(folder, source.subset, name)).is_file()]
     wanted = Result(
         task=task.name,
         task_version=task.version,
@@ -88,12 +116,26 @@ def stored_rows(results: Path, encoder: Encoder, task: Task, source: Source) -> 
         signature=task.full_signature,
         dataset={"sha256": source.sha256},
     )
-    records = ResultStore(results).load(encoder.name, task.name) if paths else []
+    if not has_rows(rows_folder(results, wanted), source.subset):
+        return None
+    records = ResultStore(results).load(encoder.name, task.name)
     record = next((record for record in records if record.measures_same_as(wanted)), None)
-    if record is None:
+    return rows_of(results, task, record) if record else None
+
+
+def rows_folder(results: Path, record: Result) -> Path:
+    """Where the rows of a record's subset and of the others of its task are."""
+    return results / "rows" / record.encoder / record.task
+
+
+def rows_of(results: Path, task: Task, record: Result) -> Rows | None:
+    """The per-item rows of a stored record; None if they were not kept. Raises as `stored_rows`."""
+    folder = rows_folder(results, record)
+    path = next((path for name in FORMATS if (path := rows_file(folder, record.subset, name)).is_file()), None)
+    if path is None:
         return None
     try:
-        rows = _read_rows(paths[0])
+        rows = _read_rows(path)
         metrics = task.aggregate(rows)
         is_same = {m: round(metrics[m], 6) for m in task.metrics if m in metrics} == record.metrics
     except MissingExtraError:
@@ -101,22 +143,25 @@ def stored_rows(results: Path, encoder: Encoder, task: Task, source: Source) -> 
     except Exception:  # damaged in any way: a line that is no record, a column that is not there, pyarrow's errors
         is_same = False
     if not is_same:
-        raise InputError(f"{paths[0]}: not the rows of the stored result; measure again with `run --fresh --save-rows`")
+        raise InputError(f"{path}: not the rows of the stored result; measure again with `run --fresh --save-rows`")
     return rows
 
 
 def _read_rows(path: Path) -> Rows:
     """The columns that `save_rows` has written, null as NaN. Whatever is wrong with them raises some exception."""
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as columns:
+            return {key: columns[key] for key in columns.files}
     if path.suffix == ".parquet":
         try:
             import pyarrow.parquet
         except ImportError:
             raise MissingExtraError(f"reading {path}", "parquet") from None
-        columns = pyarrow.parquet.read_table(path).to_pydict()
+        lists = pyarrow.parquet.read_table(path).to_pydict()
     else:
         records = [json.loads(line) for line in iter_lines(path)]
-        columns = {key: [record[key] for record in records] for key in records[0]}
-    return {key: _column(values) for key, values in columns.items()}
+        lists = {key: [record[key] for record in records] for key in records[0]}
+    return {key: _column(values) for key, values in lists.items()}
 
 
 def _column(values: list[Any]) -> NDArray[Any]:

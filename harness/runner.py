@@ -9,7 +9,6 @@ from datetime import datetime, timezone
 from functools import partial
 from hashlib import sha256
 from math import isfinite
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,7 +21,7 @@ from harness.encoder import Encoder
 from harness.errors import HarnessError, InputError, LanguageError, VectorError, unknown_name
 from harness.names import check_folder_name, split_tag
 from harness.results import Result, ResultStore, mean_metrics
-from harness.rows import drop_rows, rows_file, save_rows
+from harness.rows import drop_rows, has_rows, rows_folder, save_rows
 from harness.tasks import Rows, Task
 
 
@@ -133,7 +132,8 @@ class Run:
         cache: where vectors are kept.
         store: where results are kept; None keeps them nowhere.
         fresh: measure again what is stored (vectors still come from the cache).
-        save_rows: write the per-item rows as "parquet" or "jsonl"; a stored subset without them is measured again.
+        save_rows: keep the per-item rows as "npz", "jsonl" or "parquet", and measure a stored subset without them again;
+            by default they are kept as "npz" of what is measured anyway.
         progress: who wants to know.
         failures: (encoder, task, subset, error) of what failed so far.
     """
@@ -192,9 +192,9 @@ class Run:
             return stored
         result, rows = _measure(blank, encoder, vectors, task, source, modules, self.progress)
         if self.store:
-            drop_rows(self._rows_folder(result), source.subset)  # of an earlier measurement
-            if self.save_rows:
-                save_rows(self._rows_folder(result), source.subset, rows, self.save_rows)
+            folder = rows_folder(self.store.root, result)
+            drop_rows(folder, source.subset)  # of an earlier measurement
+            save_rows(folder, source.subset, rows, self.save_rows or "npz")
             self.store.merge([result], partial(averages_of, task))
         self.progress.finish(result, task.metrics[0], False)
         return result
@@ -203,14 +203,10 @@ class Run:
         """The record of an earlier run, if it measures the same and, where rows are wanted, they are there too."""
         if self.store is None or self.fresh:
             return None
-        if self.save_rows and not rows_file(self._rows_folder(blank), blank.subset, self.save_rows).is_file():
+        if self.save_rows and not has_rows(rows_folder(self.store.root, blank), blank.subset, self.save_rows):
             return None
         stored = self.store.load(blank.encoder, task.name)
         return next((result for result in stored if result.measures_same_as(blank)), None)
-
-    def _rows_folder(self, result: Result) -> Path:
-        assert self.store is not None
-        return self.store.root / "rows" / result.encoder / result.task
 
     def _averages(self, task: Task, results: Sequence[Result]) -> list[Result]:
         """The averages to which a run's results belong, completed by those of earlier runs."""
@@ -330,4 +326,5 @@ def _average(name: str, parts: Sequence[Result]) -> Result:
         sentences_per_s=None,
         peak_memory_mb=max(part.peak_memory_mb for part in parts),
         created=max(part.created for part in parts),
+        tolerance={},  # `leaderboard check` derives it from the parts
     )

@@ -71,8 +71,8 @@ def compare(
 
     The difference is the first encoder minus the second; with more than two, each encoder minus the best. Intervals
     are BCa bootstrap intervals, tests approximate randomisation of the same items; sets that share their source
-    pairs are resampled as clusters. Per-item rows that `run --save-rows` has kept below --results are used, others are
-    computed from cached vectors where there are any. Nothing is stored.
+    pairs are resampled as clusters. Per-item rows that `run` has kept below --results are used, others are computed
+    from cached vectors where there are any. Nothing is stored.
 
     Exit code 3: an encoder failed on a set; the others are compared all the same.
     """

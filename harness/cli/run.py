@@ -31,6 +31,7 @@ class Suite(str, Enum):
 class RowsFormat(str, Enum):
     """How per-item rows are written."""
 
+    npz = "npz"
     jsonl = "jsonl"
     parquet = "parquet"
 
@@ -51,13 +52,19 @@ def run(
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what is stored.")] = False,
-    save_rows: Annotated[bool, typer.Option("--save-rows", help="Keep the per-item rows (RESULTS/rows/).")] = False,
-    rows_format: Annotated[RowsFormat, typer.Option(help="Format of the per-item rows.")] = RowsFormat.jsonl,
+    save_rows: Annotated[
+        bool, typer.Option("--save-rows", help="Measure again what is stored without per-item rows (RESULTS/rows/).")
+    ] = False,
+    rows_format: Annotated[
+        RowsFormat | None,
+        typer.Option(show_default=False, help="Keep the rows in this format, as with --save-rows. Default: npz."),
+    ] = None,
 ) -> None:
     """Measure encoders on tasks and store each result as soon as it is there.
 
     Without options: every encoder that is ready, on every set that is found in the data directory, or on the bundled
-    sample where none is given. What is stored already is not measured again.
+    sample where none is given. What is stored already is not measured again. At the end the intervals and tests that
+    the tables show are brought up to date (RESULTS/statistics/), from the per-item rows that are kept (RESULTS/rows/).
     """
     from harness.cli.progress import watch
     from harness.errors import HarnessError
@@ -75,7 +82,7 @@ def run(
             results=results,
             cache_dir=cache_dir,
             fresh=fresh,
-            save_rows=rows_format.value if save_rows else None,
+            save_rows=rows_format.value if rows_format else "npz" if save_rows else None,
             progress=progress,
             device=device,
             batch_size=batch_size,
@@ -83,8 +90,10 @@ def run(
     if outcome.results:
         from harness.report.render import render
         from harness.report.tables import boards
+        from harness.significance.store import StatisticsStore
 
-        typer.echo("\n\n".join(render(table, "table") for table in boards(outcome.results)))
+        tables = boards(outcome.results, failed=outcome.holes, statistics=StatisticsStore(results).of(outcome.results))
+        typer.echo("\n\n".join(render(table, "table") for table in tables))
     if outcome.failures:
         error = outcome.failures[0][1]
         if isinstance(error, HarnessError) and not outcome.has_finished_one:

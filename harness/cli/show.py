@@ -46,24 +46,42 @@ def show(
     published: Annotated[
         bool, typer.Option("--published", help="Set published figures beside what was measured, with the difference.")
     ] = False,
+    record: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            show_default=False,
+            help="Only the record ENCODER/TASK/SUBSET, with all that it takes to repeat it; as a table or json.",
+        ),
+    ] = None,
 ) -> None:
     """Print what is stored: a table a task, or an entry a number.
 
-    Keys of csv and json: encoder, task, subset, metric, value, n, signature, source ("measured", or a citation),
-    fingerprint, dataset, dataset_sha256, created; with --published also row, measured, difference, note.
+    A value stands with its interval; the best ones, and those not significantly worse, are bold (marked * in plain
+    text). Both were made by `run` and are kept in RESULTS/statistics/.
+
+    Keys of csv and json: encoder, task, subset, metric, value, low, high, n, signature, source ("measured", or a
+    citation), fingerprint, dataset, dataset_sha256, created; with --published also row, measured, difference, note.
     """
     from harness.errors import unknown_name
     from harness.report.render import render, render_long
     from harness.report.selection import select, stored
     from harness.report.tables import boards, long_form, sort_entries, sort_rows
     from harness.results import Result, ResultStore
+    from harness.significance.store import StatisticsStore
 
+    if record is not None:
+        from harness.report.record import show_record
+
+        typer.echo(show_record(stored(ResultStore(results)), record, format.value))
+        return
     everything: list[Any]
     if published:
+        from harness.interchange.imported import imported_scores
         from harness.published import published_scores
         from harness.report.published import stored_if_any
 
-        everything = [*stored_if_any(results), *published_scores()]
+        everything = [*stored_if_any(results), *published_scores(), *imported_scores(results)]
     else:
         everything = stored(ResultStore(results))
     selected, metrics = select(
@@ -71,8 +89,9 @@ def show(
     )
     chosen = [item for item in selected if isinstance(item, Result)]
     scores = [item for item in selected if not isinstance(item, Result)]
+    statistics = StatisticsStore(results).of(chosen)
     if format is Format.csv or format is Format.json:
-        entries = long_form(chosen, metrics)
+        entries = long_form(chosen, metrics, statistics)
         if published:
             from harness.report.published import with_published
 
@@ -81,11 +100,11 @@ def show(
             entries = sort_entries(entries, sort)
         typer.echo(render_long(entries, format.value))
         return
-    tables = boards(chosen, metrics=metrics)
+    tables = boards(chosen, metrics=metrics, statistics=statistics)
     if published:
         from harness.report.published import published_boards
 
-        tables += published_boards(chosen, scores, metrics=metrics)
+        tables += published_boards(chosen, scores, metrics=metrics, statistics=statistics)
     if sort is not None:
         by_column = [sort_rows(table, sort) for table in tables]
         if not any(by_column):

@@ -7,9 +7,10 @@ from math import isnan
 
 from harness.comparison.compared import Compared, Difference, Kind, win_tie_loss
 from harness.names import split_tag
+from harness.report.cells import Cell
+from harness.report.cells import Kind as CellKind
+from harness.report.cells import p_text as p_text
 from harness.report.layout import layout_of
-from harness.report.tables import MISSING, Cell
-from harness.report.tables import Kind as CellKind
 from harness.stats import Interval, holm
 
 
@@ -25,27 +26,24 @@ def conclusion(compared: Sequence[Compared], encoders: Sequence[str], alpha: flo
     return "; ".join(parts) + "."
 
 
-def value_text(value: float, kind: CellKind) -> str:
-    """A score with one decimal, signed with two for a bias (`difference`)."""
-    return MISSING if isnan(value) else Cell(value, kind).text
+def value_cell(interval: Interval, kind: CellKind = "score", *, is_best: bool = False) -> Cell:
+    """A score, signed with two decimals for a bias (`difference`) and with one for a difference of scores (`gain`)."""
+    if isnan(interval.value):
+        return Cell(None)
+    ends = None if isnan(interval.low) else (interval.low, interval.high)
+    return Cell(interval.value, kind, interval=ends, is_best=is_best)
 
 
-def interval_text(interval: Interval, kind: CellKind = "score") -> str:
-    """`78.8 [74.1, 82.5]`; the value alone where there is no interval."""
-    value, low, high = (value_text(x, kind) for x in (interval.value, interval.low, interval.high))
-    return value if isnan(interval.low) else f"{value} [{low}, {high}]"
+def difference_cell(difference: Difference, kind: Kind) -> Cell:
+    """`-4.6 [-6.0, -3.2]`, signed; two decimals for a bias."""
+    c = difference.comparison
+    return value_cell(Interval(c.difference, c.low, c.high), "difference" if kind == "bias" else "gain")
 
 
 def difference_text(difference: Difference, kind: Kind) -> str:
-    """`-4.6 [-6.0, -3.2]`, signed; two decimals for a bias."""
-    c, digits = difference.comparison, 2 if kind == "bias" else 1
-    value, low, high = (f"{round(x, digits) + 0.0:+.{digits}f}" for x in (c.difference, c.low, c.high))
-    return value if isnan(c.low) else f"{value} [{low}, {high}]"
-
-
-def p_text(p: float) -> str:
-    """`0.012`, `<0.001`; "–" where nothing was tested."""
-    return MISSING if isnan(p) else "<0.001" if p < 0.001 else f"{p:.3f}"
+    """The same in one line."""
+    cell = difference_cell(difference, kind)
+    return f"{cell.text} {cell.interval_text}".strip()
 
 
 def holm_against(one: Compared, best: str) -> dict[str, float]:
@@ -107,7 +105,7 @@ def _many_on_average(one: Compared, encoders: Sequence[str], alpha: float) -> st
 
 def _on_bias(one: Compared, encoders: Sequence[str]) -> str:
     texts = [
-        f"{value_text(value.value, 'difference')} with {encoder} ({_p_is(one.p_zero[encoder])} against 0)"
+        f"{value_cell(value, 'difference').text} with {encoder} ({_p_is(one.p_zero[encoder])} against 0)"
         for encoder, value in one.values.items()
     ]
     text = f"the language bias on {one.subset} is {', '.join(texts)}"

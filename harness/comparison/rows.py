@@ -39,7 +39,7 @@ def measure_rows(
     results: Path,
     progress: Progress | None = None,
 ) -> Measured:
-    """The rows that `run --save-rows` has kept below `results`, where they are of the same data, vectors and protocol.
+    """The rows that `run` has kept below `results`, where they are of the same data, vectors and protocol.
 
     The others are computed, from cached vectors as far as there are any; they are not stored. As in a run, an error
     of the encoder's own fails one subset, vectors that are none fail what is left.

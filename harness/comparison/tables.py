@@ -12,14 +12,14 @@ from harness.comparison.compared import Compared, Difference, significance, win_
 from harness.comparison.conclusion import (
     best_of,
     conclusion,
-    difference_text,
+    difference_cell,
     holm_against,
-    interval_text,
-    p_text,
+    value_cell,
 )
 from harness.names import split_tag
+from harness.report.cells import MISSING, Cell, Column, Row, Table, p_text
 from harness.report.layout import SAMPLE, board_title, task_order
-from harness.report.tables import MISSING, Cell, Column, Row, Table, tag_notes
+from harness.report.tables import tag_notes
 from harness.stats import Resampling
 
 
@@ -65,14 +65,20 @@ def _of_two(compared: Sequence[Compared], encoders: Sequence[str], alpha: float)
     for one in compared:
         difference = one.between(first, second)
         last: list[Cell] = [Cell(p_text(one.p_zero[name]) if name in one.p_zero else None) for name in encoders]
+        better: tuple[str, ...] = ()
         if not is_bias:
-            last = [Cell(difference.outcome(alpha) if difference else None)]
-        values = [_value(one, name) for name in encoders]
+            outcome = difference.outcome(alpha) if difference else None
+            last = [Cell(outcome)]
+            better = {"win": (first,), "loss": (second,), "tie": (first, second), None: ()}[outcome]
+        values = [_value(one, name, name in better) for name in encoders]
         rows.append(Row((Cell(one.subset), *values, *_difference_cells(one, difference), *last), bool(one.parts)))
     if is_bias:
         note = "p ... = 0: an encoder's bias against zero, corrected by Holm over encoders and biases"
     else:
-        note = f"result: of {first}; win or loss where p (Holm) < {alpha:g}"
+        note = (
+            f"result: of {first}; win or loss where p (Holm) < {alpha:g}; bold (* where text is plain): the better "
+            "one, both in a tie"
+        )
     columns = tuple(Column(head, is_number=head not in ("subset", "result")) for head in heads)
     return Table("", columns, tuple(rows), (note,))
 
@@ -82,7 +88,7 @@ def _difference_cells(one: Compared, difference: Difference | None) -> list[Cell
         return [Cell(None)] * 5
     c = difference.comparison
     return [
-        Cell(difference_text(difference, one.kind)),
+        difference_cell(difference, one.kind),
         Cell(p_text(c.p)),
         Cell(p_text(difference.p_holm)),
         Cell(f"{c.effect_size:+.2f}" if isfinite(c.effect_size) else None),
@@ -92,25 +98,29 @@ def _difference_cells(one: Compared, difference: Difference | None) -> list[Cell
 
 def _of_many(compared: Sequence[Compared], encoders: Sequence[str], alpha: float) -> Table:
     is_bias = compared[0].kind == "bias"
-    columns = [Column("subset", is_number=False), *(Column(name) for name in encoders)]
+    heads = [(name, sub) for name in encoders for sub in (("difference", "p") if is_bias else ("",))]
+    columns = [Column("subset", is_number=False), *(Column(*head) for head in heads)]
     rows = []
     for one in compared:
-        marks = {name: "*" if name in one.best else " " for name in encoders}
+        cells = [_value(one, name, name in one.best) for name in encoders]
         if is_bias:
-            marks = {name: f" p {p_text(p)}" for name, p in one.p_zero.items()}
-        cells = [_value(one, name, marks.get(name, "")) for name in encoders]
+            tests = (Cell(p_text(one.p_zero[name]) if name in one.p_zero else None) for name in encoders)
+            cells = [cell for pair in zip(cells, tests, strict=True) for cell in pair]
         rows.append(Row((Cell(one.subset), *cells), bool(one.parts)))
     if is_bias:
         note = "p: the bias against zero, corrected by Holm over encoders and biases"
     else:
-        note = f"*: the best and all that are not significantly worse (p < {alpha:g}, corrected over the encoders)"
+        note = (
+            "bold (* where text is plain): the best, and all that are not significantly worse than it "
+            f"(p >= {alpha:g}, corrected over the encoders)"
+        )
     return Table("", tuple(columns), tuple(rows), (note,))
 
 
-def _value(one: Compared, encoder: str, mark: str = "") -> Cell:
+def _value(one: Compared, encoder: str, is_best: bool) -> Cell:
     if encoder not in one.values:
         return Cell(None)
-    return Cell(interval_text(one.values[encoder], "difference" if one.kind == "bias" else "score") + mark)
+    return value_cell(one.values[encoder], "difference" if one.kind == "bias" else "score", is_best=is_best)
 
 
 def _against_the_best(compared: Sequence[Compared], alpha: float) -> Table:

@@ -45,6 +45,7 @@ class PublishedScore:
         parts: for an average that the task does not give, the subsets that it is the mean of.
         needs: what it takes to measure it where there is no such encoder.
         is_experiment: whether it is of a variant of a system, which tables that compare systems leave out.
+        exact: the figure with all its digits, where `printed` has been rounded here.
     """
 
     source: str
@@ -65,11 +66,12 @@ class PublishedScore:
     parts: tuple[str, ...]
     needs: str
     is_experiment: bool
+    exact: float | None = None
 
     @property
     def value(self) -> float:
         """The figure as a number."""
-        return float(self.printed)
+        return float(self.printed) if self.exact is None else self.exact
 
     @property
     def encoder(self) -> str:

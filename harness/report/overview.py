@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.names import split_tag
+from harness.report.figures import Figures
 from harness.report.footnotes import shorten
 from harness.report.layout import SAMPLE, subset_order, task_order
 from harness.report.tables import (
@@ -20,9 +21,9 @@ from harness.report.tables import (
     rank_encoders,
     split_sample,
     tag_notes,
-    values_of,
 )
 from harness.results import Result
+from harness.significance.store import Statistics
 
 # Task, metric, heading, and the subsets (without tags) of which the first that is there is shown; or all of them.
 _SHOWN = (
@@ -34,13 +35,13 @@ _SHOWN = (
 )
 
 
-def overview(results: Sequence[Result]) -> list[Table]:
+def overview(results: Sequence[Result], statistics: Mapping[str, Statistics] | None = None) -> list[Table]:
     """The overview of real data and that of the bundled sample, each if there is anything to show in it."""
-    tables = [_overview(part) for part in split_sample(results)]
+    tables = [_overview(part, statistics or {}) for part in split_sample(results)]
     return [table for table in tables if table is not None]
 
 
-def _overview(results: Sequence[Result]) -> Table | None:
+def _overview(results: Sequence[Result], statistics: Mapping[str, Statistics]) -> Table | None:
     encoders, order_note = rank_encoders("sts17", results, "spearman")
     labels, marks = encoder_labels(results, encoders)
     columns: list[Column] = []
@@ -52,7 +53,8 @@ def _overview(results: Sequence[Result]) -> Table | None:
             keys.append((task, subset, metric))
     if not keys:
         return None
-    rows = encoder_rows(values_of(results), encoders, labels, keys)
+    figures = Figures(results, statistics)
+    rows = encoder_rows(figures, encoders, labels, keys)
     of_sample = split_tag(results[0].subset)[1] == SAMPLE
     table = Table(
         f"All tasks{' (bundled sample)' if of_sample else ''}, scores x 100",
@@ -62,6 +64,7 @@ def _overview(results: Sequence[Result]) -> Table | None:
     notes = [*marks, *missing_note(table), *tag_notes(subset for _, subset, _ in keys)]
     if order_note and len(encoders) > 1:
         notes.append(order_note)
+    notes += figures.legend()
     return Table(table.title, table.columns, table.rows, tuple(notes))
 
 

@@ -1,6 +1,7 @@
 """The generated pages below the results folder, and the table in a README.
 
-They are made from the records, and from the published figures that task pages set beside them, and nothing else.
+They are made from the records and the statistics kept beside them, and from the published figures that task pages
+set beside both, and nothing else.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.errors import InputError
+from harness.interchange.imported import imported_scores
 from harness.names import split_tag
 from harness.published import PublishedScore, published_scores
+from harness.report.joinings import finer_view
 from harness.report.layout import SAMPLE, layout_of, subset_order, task_order
 from harness.report.overview import overview, provenance
 from harness.report.published import published_boards
@@ -21,6 +24,7 @@ from harness.report.render import markdown, markdown_grid
 from harness.report.selection import stored
 from harness.report.tables import Cell, Column, Row, Table, boards, split_sample
 from harness.results import Result, ResultStore, cannot_write, write_atomically
+from harness.significance.store import Statistics, StatisticsStore
 
 BEGIN = "<!-- leaderboard:begin -->"
 END = "<!-- leaderboard:end -->"
@@ -51,12 +55,13 @@ def outdated(store: ResultStore, readme: Path | None = None) -> dict[Path, bytes
     results = stored(store)
     # The name as it was given, also where it is a link's; `.` and `..` have none of their own.
     folder = store.root.name if store.root.name not in ("", "..") else store.root.resolve().name
-    pages = make_pages(results, folder, published_scores())
+    statistics = StatisticsStore(store.root).of(results)
+    pages = make_pages(results, folder, [*published_scores(), *imported_scores(store.root)], statistics)
     new = {store.root / name: text.encode() for name, text in pages.items()}
     if readme is not None:
         text = read_readme(readme)
         if BEGIN in text or END in text:
-            block = _readme_block(results, os.path.relpath(store.root, readme.parent).replace(os.sep, "/"))
+            block = _readme_block(results, statistics, os.path.relpath(store.root, readme.parent).replace(os.sep, "/"))
             new[readme] = _between_markers(readme, text, block).encode()
     return {path: content for path, content in new.items() if not path.is_file() or path.read_bytes() != content}
 
@@ -76,23 +81,30 @@ def read_readme(readme: Path) -> str:
 
 
 def make_pages(
-    results: Sequence[Result], folder: str = "results", scores: Sequence[PublishedScore] = ()
+    results: Sequence[Result],
+    folder: str = "results",
+    scores: Sequence[PublishedScore] = (),
+    statistics: Mapping[str, Statistics] | None = None,
 ) -> dict[str, str]:
-    """File name -> content of the overview (`README.md`) and of each task's page (`TASK.md`).
+    """File name -> content of the overview (`README.md`), of each task's page (`TASK.md`) and of the pictures on it.
 
     `folder`: name of the results folder, for the commands that repeat the work. `scores`: published figures, set beside
     what was measured on more than the bundled sample; those of other tasks go on a page of their own (`published.md`).
+    `statistics`: by task, of these results.
     """
+    known = statistics or {}
     tasks = task_order(result.task for result in results)
     pages = {}
     for task in tasks:
         own = [result for result in results if result.task == task]
         beside = [score for score in scores if score.task == task] if _is_real(own) else []
-        pages[f"{task}.md"] = _task_page(task, own, folder, beside)
+        finer, maps = finer_view(own, known) if task == "language-bias" else ([], {})
+        pages[f"{task}.md"] = _task_page(task, own, folder, beside, known, finer)
+        pages |= maps
     others = [score for score in scores if score.task not in tasks] if _is_real(results) else []
     if others:
         pages[_PUBLISHED] = _published_page(others)
-    return {"README.md": _overview_page(results, folder, has_published=bool(others)), **pages}
+    return {"README.md": _overview_page(results, folder, known, has_published=bool(others)), **pages}
 
 
 def _is_real(results: Sequence[Result]) -> bool:
@@ -109,7 +121,9 @@ def _published_page(scores: Sequence[PublishedScore]) -> str:
     )
 
 
-def _overview_page(results: Sequence[Result], folder: str, *, has_published: bool) -> str:
+def _overview_page(
+    results: Sequence[Result], folder: str, statistics: Mapping[str, Statistics], *, has_published: bool
+) -> str:
     tasks = task_order(result.task for result in results)
     source = provenance(results)
     others = [f"- [Published figures of what was not measured here]({_PUBLISHED})"] if has_published else []
@@ -119,11 +133,11 @@ def _overview_page(results: Sequence[Result], folder: str, *, has_published: boo
         "Every number was measured with this harness; the records are in `records/`. Of BUCC and Tatoeba only one "
         "column a set is shown here; the pages have the rest.",
         "\n".join([*(f"- [{layout_of(task).title}]({task}.md)" for task in tasks), *others]),
-        *(markdown(table, level=2) for table in overview(results)),
+        *(markdown(table, level=2) for table in overview(results, statistics)),
         "## How to repeat it",
         _commands(results, tasks, folder),
         "## Protocols",
-        _signatures(results),
+        _signatures(results, statistics),
         "## Provenance",
         markdown_grid(source.table),
         "\n".join(
@@ -138,14 +152,23 @@ def _overview_page(results: Sequence[Result], folder: str, *, has_published: boo
     )
 
 
-def _task_page(task: str, results: Sequence[Result], folder: str, scores: Sequence[PublishedScore]) -> str:
+def _task_page(
+    task: str,
+    results: Sequence[Result],
+    folder: str,
+    scores: Sequence[PublishedScore],
+    statistics: Mapping[str, Statistics],
+    more: Sequence[str],
+) -> str:
     layout = layout_of(task)
     return _join(
         _GENERATED,
         f"# {layout.title}",
         *([layout.protocol] if layout.protocol else []),
         "[All tasks](README.md), with where the records come from.",
-        *(markdown(table, level=2) for table in [*boards(results), *published_boards(results, scores)]),
+        *(markdown(table, level=2) for table in boards(results, statistics=statistics)),
+        *more,
+        *(markdown(table, level=2) for table in published_boards(results, scores, statistics=statistics)),
         "## Data",
         *(markdown_grid(_data_table(task, part)) for part in split_sample(results)),
         "sha256: the start of it; the records have all of it, and that of each file.",
@@ -175,8 +198,11 @@ def _data_table(task: str, results: Sequence[Result]) -> Table:
     return Table("Data", columns, tuple(rows))
 
 
-def _signatures(results: Sequence[Result]) -> str:
-    return "\n".join(f"- `{signature}`" for signature in sorted({result.signature for result in results}))
+def _signatures(results: Sequence[Result], statistics: Mapping[str, Statistics]) -> str:
+    """Of the scores, then of the intervals and tests."""
+    scores = sorted({result.signature for result in results})
+    resampling = sorted({known.signature for known in statistics.values() if known.entries})
+    return "\n".join(f"- `{signature}`" for signature in [*scores, *resampling])
 
 
 def _commands(results: Sequence[Result], tasks: Sequence[str], folder: str) -> str:
@@ -216,12 +242,12 @@ def _groups(part: Sequence[Result], tasks: Sequence[str]) -> list[tuple[list[str
     return [(list(of_group), specs) for (of_group, _), specs in groups.items()]
 
 
-def _readme_block(results: Sequence[Result], folder: str) -> str:
+def _readme_block(results: Sequence[Result], statistics: Mapping[str, Statistics], folder: str) -> str:
     pages = ", ".join(
         f"[{layout_of(task).title}]({folder}/{task}.md)" for task in task_order(result.task for result in results)
     )
     # The bundled sample only where there is nothing else.
-    tables = (markdown(table, level=3) for table in overview(results)[:1])
+    tables = (markdown(table, level=3) for table in overview(results, statistics)[:1])
     return _join(*tables, f"More: [all results and how to repeat them]({folder}/README.md), {pages}.")
 
 

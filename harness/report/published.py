@@ -5,17 +5,20 @@ Only subsets without a tag have columns here: what is measured on a stand-in is 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.interchange.imported import IMPORTED
 from harness.names import split_tag
 from harness.published import PublishedScore
 from harness.published.matching import Measured, Measurements
+from harness.report.figures import interval_note, interval_of
 from harness.report.layout import (
     board_title,
     is_average,
+    layout_of,
     metric_label,
     metric_order,
     subset_order,
@@ -33,6 +36,7 @@ from harness.report.tables import (
     rank_encoders,
 )
 from harness.results import Result, ResultStore
+from harness.significance.store import Statistics
 
 _HERE = "measured"
 _Key = tuple[str, str]
@@ -50,7 +54,11 @@ def stored_if_any(folder: Path) -> list[Result]:
 
 
 def published_boards(
-    results: Sequence[Result], scores: Sequence[PublishedScore], *, metrics: Collection[str] | None = None
+    results: Sequence[Result],
+    scores: Sequence[PublishedScore],
+    *,
+    metrics: Collection[str] | None = None,
+    statistics: Mapping[str, Statistics] | None = None,
 ) -> list[Table]:
     """For each task with published figures, two tables (the second where there is something to compare).
 
@@ -63,7 +71,7 @@ def published_boards(
         own = [s for s in scores if s.task == task and (metrics is None or s.metric in metrics)]
         measured = [r for r in results if r.task == task and not split_tag(r.subset)[1]]
         if own:
-            tables += [_board(task, measured, own), *_differences(task, measured, own)]
+            tables += [_board(task, measured, own, statistics or {}), *_differences(task, measured, own)]
     return [table for table in tables if table.rows]
 
 
@@ -93,10 +101,12 @@ def _lines(scores: Iterable[PublishedScore]) -> list[_Line]:
     return list(lines.values())
 
 
-def _board(task: str, results: Sequence[Result], chosen: Sequence[PublishedScore]) -> Table:
+def _board(
+    task: str, results: Sequence[Result], chosen: Sequence[PublishedScore], statistics: Mapping[str, Statistics]
+) -> Table:
     scores = [score for score in chosen if not score.is_experiment] or chosen
-    lines = _lines(scores)
-    keys = _keys(task, scores)
+    keys, all_keys = _keys(task, _few(task, scores)), _keys(task, scores)
+    lines = [line for line in _lines(scores) if not line.scores.keys().isdisjoint(keys)]
     metrics = metric_order(task, (metric for _, metric in keys))
     values = _measured_values(results, scores)
     encoders, _ = rank_encoders(task, results, metrics[0])
@@ -104,9 +114,14 @@ def _board(task: str, results: Sequence[Result], chosen: Sequence[PublishedScore
     labels, marks = encoder_labels(results, encoders)
     owners = _owners(results, scores)
 
+    intervals = {
+        (r.encoder, (r.subset, metric)): interval_of(r, metric, statistics) for r in results for metric in r.metrics
+    }
     rows = []
     for encoder in encoders:
-        cells = (Cell(values[encoder].get(key), kind_of(key[1])) for key in keys)
+        cells = (
+            Cell(values[encoder].get(key), kind_of(key[1]), interval=intervals.get((encoder, key))) for key in keys
+        )
         rows.append(Row((Cell(labels[encoder]), Cell(_HERE), *cells)))
         rows += [_published_row(line, keys) for line in lines if owners.get(line.models) == encoder]
     alone = [line for line in lines if line.models not in owners]
@@ -119,7 +134,11 @@ def _board(task: str, results: Sequence[Result], chosen: Sequence[PublishedScore
     ]
     title = f"{board_title(task, metrics, False)}, {'measured and ' if encoders else ''}published"
     headings = (Column("encoder", is_number=False), Column("source", is_number=False))
-    notes = [*marks, *_notes(rows, lines)]
+    has_intervals = any(cell.interval for row in rows for cell in row.cells)
+    legend = [interval_note(statistics[task])] if has_intervals else []
+    notes = [*marks, *_notes(rows, lines), *legend]
+    if len(keys) < len(all_keys):
+        notes.append(f"{IMPORTED}: --format csv and json have the other metrics and subsets")
     if experiments := dict.fromkeys(score.full_table for score in chosen if score not in scores):
         notes.append(f"{', '.join(experiments)}: training experiments, which `leaderboard reproduce` lists")
     return Table(title, (*headings, *columns), tuple(rows), tuple(notes), n_keys=len(headings))
@@ -130,6 +149,18 @@ def _published_row(line: _Line, keys: Sequence[_Key]) -> Row:
     found = (line.scores.get(key) for key in keys)
     cells = (Cell(score.value, shown=score.printed) if score else Cell(None) for score in found)
     return Row((Cell(line.name), Cell(line.label), *cells), is_published=True)
+
+
+def _few(task: str, scores: Sequence[PublishedScore]) -> Sequence[PublishedScore]:
+    """Those that get columns: of imported figures the main metrics, and of too many subsets the averages."""
+    layout = layout_of(task)
+    too_many = layout.turn_above is not None and len({score.subset for score in scores}) > layout.turn_above
+
+    def is_shown(score: PublishedScore) -> bool:
+        is_main = not layout.main or score.metric in layout.main
+        return score.source != IMPORTED or (is_main and (is_average(score.subset) or not too_many))
+
+    return [score for score in scores if is_shown(score)] or scores
 
 
 def _keys(task: str, scores: Iterable[PublishedScore]) -> list[_Key]:
@@ -226,7 +257,9 @@ def _sources(scores: Iterable[PublishedScore]) -> list[str]:
         tables = ", ".join(dict.fromkeys(score.full_table for score in own))
         what = "v1, v2: in this version of it only" if own[0].versions else "then the model's revision"
         edition = f"; {what}" if any(score.edition for score in own) else ""
-        notes.append(f"{source}: {own[0].citation}, {tables}{edition}")
+        # An imported file's citation is its own, and begins with the source.
+        citations = "; ".join(dict.fromkeys(score.citation.removeprefix(f"{source}, ") for score in own))
+        notes.append(f"{source}: {citations}, {tables}{edition}")
     return notes
 
 
@@ -250,7 +283,7 @@ def with_published(
             "subset": score.subset,
             "metric": score.metric,
             "value": score.value,
-            **dict.fromkeys(("n", "signature")),
+            **dict.fromkeys(("low", "high", "n", "signature")),
             "source": score.full_source,
             **dict.fromkeys(("fingerprint", "dataset", "dataset_sha256", "created")),
             "row": score.row,

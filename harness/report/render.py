@@ -8,11 +8,11 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Literal
 
-from harness.report.tables import Column, Row, Table
+from harness.report.cells import Cell, Column, Row, Table
 
 Format = Literal["table", "md", "latex"]
 LongFormat = Literal["csv", "json"]
@@ -45,42 +45,50 @@ def render_long(entries: Sequence[Mapping[str, Any]], format: LongFormat) -> str
 def terminal(table: Table, width: int) -> str:
     """Plain text in blocks that fit into `width`, each with the columns that name the rows.
 
-    A published row that has no figure in a block is left out of it. On a terminal averages are bold and published
-    rows in italics.
+    A cell's interval stands below its value. A published row that has no figure in a block is left out of it. The best
+    values are marked `*`. On a terminal they are bold too, as averages' names are, and published rows in italics.
 
     Laid out here and not by rich, which takes half a second for Tatoeba's languages and a dozen encoders.
     """
     columns = table.columns
-    texts = [[cell.text for cell in row.cells] for row in table.rows]
-    widths = [max(map(len, (c.sub or c.head, *(line[i] for line in texts)))) for i, c in enumerate(columns)]
+    # Where one is marked, the others have a blank, so that decimals stay below each other.
+    blanks = [" " if any(row.cells[i].is_best for row in table.rows) else "" for i in range(len(columns))]
+    texts = [
+        [cell.text + ("*" if cell.is_best else blank) for cell, blank in zip(row.cells, blanks, strict=True)]
+        for row in table.rows
+    ]
+    below = [[cell.interval_text for cell in row.cells] for row in table.rows]
+    printed = [[c.sub or c.head for c in columns], *texts, *below]
+    widths = [max(len(line[i]) for line in printed) for i in range(len(columns))]
     keys = list(range(table.n_keys))
     room = width - _span(keys, widths) - _GAP
     is_tty = sys.stdout.isatty()
 
-    def line(cells: Sequence[str], block: Sequence[int], is_bold: bool = False, is_italic: bool = False) -> str:
+    def line(cells: Sequence[str], block: Sequence[int], bold: Container[int], is_italic: bool = False) -> str:
         padded = (cells[i].rjust(widths[i]) if columns[i].is_number else cells[i].ljust(widths[i]) for i in block)
         marked = (
-            _marked(text, is_tty and (is_bold or columns[i].is_average), is_tty and is_italic)
-            for i, text in zip(block, padded, strict=True)
+            _marked(text, is_tty and i in bold, is_tty and is_italic) for i, text in zip(block, padded, strict=True)
         )
         return _BETWEEN.join(marked).rstrip()
 
     lines = [_marked(table.title, is_tty)]
+    averages = {i for i, column in enumerate(columns) if column.is_average}
     for pieces in _blocks(_pieces(table, widths, room), widths, room):
         block = [*keys, *(i for piece in pieces for i in piece)]
         lines.append("")
         if any(columns[i].sub for i in block):
             above = (_above(columns[piece[0]], _span(piece, widths)) for piece in pieces)
             lines.append(_BETWEEN.join([" " * _span(keys, widths), *above]).rstrip())
-        lines.append(line([c.sub or c.head for c in columns], block))
+        lines.append(line([c.sub or c.head for c in columns], block, averages))
         lines.append("-" * _span(block, widths))
         figures = block[table.n_keys :]
-        rows = (
-            (cells, row)
-            for cells, row in zip(texts, table.rows, strict=True)
-            if not row.is_published or any(row.cells[i].value is not None for i in figures)
-        )
-        lines += [line(cells, block, row.is_average, row.is_published) for cells, row in rows]
+        for row, cells, intervals in zip(table.rows, texts, below, strict=True):
+            if row.is_published and all(row.cells[i].value is None for i in figures):
+                continue
+            best = {i for i in figures if row.cells[i].is_best}
+            lines.append(line(cells, block, best | set(keys) if row.is_average else best, row.is_published))
+            if any(intervals[i] for i in figures):
+                lines.append(line(intervals, block, ()))
     return "\n".join([*lines, *([""] if table.notes else []), *table.notes])
 
 
@@ -137,21 +145,20 @@ def markdown(table: Table, *, level: int = 3) -> str:
 
 
 def markdown_grid(table: Table) -> str:
-    """The table alone; averages are bold, published rows in italics."""
+    """The table alone: intervals below values, the best values and averages' names bold, published rows in italics."""
     columns = table.columns
     heads = [_emphasis(_md(c.label), c.is_average) for c in columns]
-    lines = [
-        [
-            _emphasis(_md(cell.text), row.is_average or c.is_average, row.is_published)
-            if cell.value is not None or not row.is_published
-            else cell.text
-            for cell, c in zip(row.cells, columns, strict=True)
-        ]
-        for row in table.rows
-    ]
+    lines = [[_md_cell(cell, row, i < table.n_keys) for i, cell in enumerate(row.cells)] for row in table.rows]
     widths = [max(3, *(len(line[i]) for line in [heads, *lines])) for i in range(len(heads))]
     rule = ["-" * (w - 1) + ":" if c.is_number else "-" * w for c, w in zip(columns, widths, strict=True)]
     return "\n".join(_md_line(line, columns, widths) for line in [heads, rule, *lines])
+
+
+def _md_cell(cell: Cell, row: Row, is_key: bool) -> str:
+    if cell.value is None and row.is_published:
+        return cell.text
+    value = _emphasis(_md(cell.text), cell.is_best or (is_key and row.is_average), row.is_published)
+    return f"{value}<br><sub>{_md(cell.interval_text)}</sub>" if cell.interval else value
 
 
 def _md_line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
@@ -203,7 +210,7 @@ def latex(table: Table) -> str:
         r"\toprule",
         *_latex_headings(columns),
         r"\midrule",
-        *(_latex_row(row, columns) for row in table.rows),
+        *(_latex_row(row, table.n_keys) for row in table.rows),
         r"\bottomrule",
         r"\end{tabular}",
     ]
@@ -229,10 +236,15 @@ def _latex_headings(columns: Sequence[Column]) -> list[str]:
     return [_latex_line(above), " ".join(rules), _latex_line(below)]
 
 
-def _latex_row(row: Row, columns: Sequence[Column]) -> str:
-    cells = zip(row.cells, columns, strict=True)
-    texts = [_tex_bold(x.text) if row.is_average or c.is_average else _tex(x.text) for x, c in cells]
+def _latex_row(row: Row, n_keys: int) -> str:
+    texts = [_latex_cell(cell, row.is_average and i < n_keys) for i, cell in enumerate(row.cells)]
     return _latex_line([rf"\textit{{{text}}}" if row.is_published and text else text for text in texts])
+
+
+def _latex_cell(cell: Cell, is_average: bool) -> str:
+    value = _tex_bold(cell.text) if cell.is_best or is_average else _tex(cell.text)
+    # A group of its own: a bracket at the start of a line would be read as a length.
+    return rf"{value} {{\scriptsize {_tex(cell.interval_text)}}}" if cell.interval else value
 
 
 def _latex_line(cells: Sequence[str]) -> str:

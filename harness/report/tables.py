@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from harness.errors import unknown_name
 from harness.names import split_tag
+from harness.report.cells import MISSING, Cell, Column, Key, Kind, Row, Table, kind_of
+from harness.report.figures import Figures, interval_of
 from harness.report.footnotes import footnotes
 from harness.report.layout import (
     SAMPLE,
@@ -22,90 +24,48 @@ from harness.report.layout import (
     task_order,
 )
 from harness.results import Result
+from harness.significance.store import Statistics
 
-MISSING = "–"
+__all__ = [
+    "FAILED",
+    "MISSING",
+    "Cell",
+    "Column",
+    "Key",
+    "Kind",
+    "Row",
+    "Table",
+    "boards",
+    "encoder_labels",
+    "encoder_rows",
+    "kind_of",
+    "long_form",
+    "missing_note",
+    "rank_encoders",
+    "sort_entries",
+    "sort_rows",
+    "split_sample",
+    "tag_notes",
+    "values_of",
+]
+
+FAILED = "failed"
 FLOOR = "chargrams"
-Kind = Literal["text", "score", "difference", "threshold", "count"]
-Key = tuple[str, str, str]
-"""Task, subset, metric: what one number of an encoder is stored under."""
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One value and how it is printed; None prints as "–".
-
-    `shown` takes the place of the printed form: a published figure has the digits that it was published with.
-    """
-
-    value: float | str | None
-    kind: Kind = "text"
-    shown: str = ""
-
-    @property
-    def text(self) -> str:
-        """Scores with one decimal, differences signed with two, thresholds with four."""
-        if self.shown:
-            return self.shown
-        if self.value is None:
-            return MISSING
-        if isinstance(self.value, str):
-            return self.value
-        if self.kind == "count":
-            return f"{self.value:,.0f}"
-        digits = {"score": 1, "difference": 2, "threshold": 4}.get(self.kind, 1)
-        value = round(self.value, digits) + 0.0  # -0.04 is to print as 0.0, not as -0.0
-        return f"{value:{'+' if self.kind == 'difference' else ''}.{digits}f}"
-
-
-@dataclass(frozen=True)
-class Column:
-    """Heading of a column, in two levels where several columns belong together (`de-en` over `f1_train`)."""
-
-    head: str
-    sub: str = ""
-    is_number: bool = True
-    is_average: bool = False
-
-    @property
-    def label(self) -> str:
-        """The heading in one line."""
-        return f"{self.head} {self.sub}".strip()
-
-
-@dataclass(frozen=True)
-class Row:
-    """The cells of a line, one a column; `is_published`: none of them was measured here."""
-
-    cells: tuple[Cell, ...]
-    is_average: bool = False
-    is_published: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table that any renderer can print.
-
-    Attributes:
-        title: one line.
-        columns: headings; the first `n_keys` of them name the row (an encoder; a language's code, name and n).
-        rows: as many cells each as there are columns.
-        notes: footnotes and legend, a line each.
-    """
-
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
-    notes: tuple[str, ...] = ()
-    n_keys: int = 1
-
-
-def long_form(results: Iterable[Result], metrics: Collection[str] | None = None) -> list[dict[str, Any]]:
+def long_form(
+    results: Iterable[Result],
+    metrics: Collection[str] | None = None,
+    statistics: Mapping[str, Statistics] | None = None,
+) -> list[dict[str, Any]]:
     """One entry a stored number, in the order of the tables, then by encoder; values in full precision.
 
-    Keys: encoder, task, subset, metric, value, n, signature, source ("measured": never a published figure),
-    fingerprint, dataset, dataset_sha256, created. `metrics` limits which are given.
+    Keys: encoder, task, subset, metric, value, low and high (its interval; None without one), n, signature, source
+    ("measured": never a published figure), fingerprint, dataset, dataset_sha256, created. `metrics` limits which are
+    given.
     """
     by_task: dict[str, list[Result]] = {}
+    known = statistics or {}
     for result in results:
         by_task.setdefault(result.task, []).append(result)
     entries = []
@@ -114,17 +74,20 @@ def long_form(results: Iterable[Result], metrics: Collection[str] | None = None)
         for result in sorted(by_task[task], key=lambda r: (place[r.subset], r.encoder)):
             for metric in metric_order(task, result.metrics):
                 if metrics is None or metric in metrics:
-                    entries.append(_entry(result, metric))
+                    entries.append(_entry(result, metric, interval_of(result, metric, known)))
     return entries
 
 
-def _entry(result: Result, metric: str) -> dict[str, Any]:
+def _entry(result: Result, metric: str, interval: tuple[float, float] | None) -> dict[str, Any]:
+    low, high = interval or (None, None)
     return {
         "encoder": result.encoder,
         "task": result.task,
         "subset": result.subset,
         "metric": metric,
         "value": result.metrics[metric],
+        "low": low,
+        "high": high,
         "n": result.n,
         "signature": result.signature,
         "source": "measured",
@@ -135,17 +98,26 @@ def _entry(result: Result, metric: str) -> dict[str, Any]:
     }
 
 
-def boards(results: Sequence[Result], *, metrics: Collection[str] | None = None) -> list[Table]:
+def boards(
+    results: Sequence[Result],
+    *,
+    metrics: Collection[str] | None = None,
+    failed: Collection[tuple[str, str, str]] = (),
+    statistics: Mapping[str, Statistics] | None = None,
+) -> list[Table]:
     """One table a task, and another for its bundled sample: a row an encoder, columns are subsets.
 
     Cells are the task's main metrics, or `metrics`. A task with many subsets (Tatoeba) has a row a subset instead.
-    Only subsets that some encoder was measured on have a column.
+    Only subsets that some encoder was measured on have a column; and those of `failed` (encoder, task, subset), whose
+    cells say so. Intervals and which values are bold come from `statistics` (by task).
     """
     tables = []
     for task in task_order(result.task for result in results):
         of_task = [result for result in results if result.task == task]
         for part in split_sample(of_task):
-            table = _board(task, part, metrics)
+            is_sample = split_tag(part[0].subset)[1] == SAMPLE
+            holes = {(e, s) for e, t, s in failed if t == task and (split_tag(s)[1] == SAMPLE) is is_sample}
+            table = _board(task, part, metrics, holes, statistics or {})
             if table is not None:
                 tables.append(table)
     return tables
@@ -157,29 +129,45 @@ def split_sample(results: Sequence[Result]) -> list[list[Result]]:
     return [part for part in parts if part]
 
 
-def _board(task: str, results: Sequence[Result], metrics: Collection[str] | None) -> Table | None:
+def _board(
+    task: str,
+    results: Sequence[Result],
+    metrics: Collection[str] | None,
+    holes: Collection[tuple[str, str]],
+    statistics: Mapping[str, Statistics],
+) -> Table | None:
     layout = layout_of(task)
     present = metric_order(task, (metric for result in results for metric in result.metrics))
     wanted = layout.main if metrics is None else metrics
     shown = [metric for metric in present if metric in wanted or not wanted]
     if not shown:
         return None
-    values = values_of(results)
-    subsets = subset_order(task, (result.subset for result in results))
+    figures = Figures(
+        results, statistics, {(e, (task, subset, metric)): FAILED for e, subset in holes for metric in shown}
+    )
+    subsets = subset_order(task, [*(result.subset for result in results), *(subset for _, subset in holes)])
     encoders, order_note = rank_encoders(task, results, shown[0])
+    encoders += sorted({encoder for encoder, _ in holes}.difference(encoders))
     labels, marks = encoder_labels(results, encoders)
     title = board_title(task, shown, split_tag(subsets[0])[1] == SAMPLE)
     if layout.turn_above is not None and len(subsets) > layout.turn_above:
-        table = _turned(task, layout, results, encoders, labels, subsets, shown)
+        table = _turned(task, layout, results, figures, encoders, labels, subsets, shown)
     else:
-        keys = [(task, s, m) for s in subsets for m in shown if any((e, (task, s, m)) in values for e in encoders)]
+        keys = figures.present((task, subset, metric) for subset in subsets for metric in shown)
         columns = [
             Column(subset, metric_label(metric) if len(shown) > 1 else "", is_average=is_average(subset))
             for _, subset, metric in keys
         ]
-        table = Table("", (Column("encoder", is_number=False), *columns), encoder_rows(values, encoders, labels, keys))
-    legend = [*marks, *_legend(table, results), *([order_note] if order_note and len(encoders) > 1 else [])]
-    signatures = sorted({result.signature for result in results})
+        table = Table("", (Column("encoder", is_number=False), *columns), encoder_rows(figures, encoders, labels, keys))
+    legend = [
+        *marks,
+        *_legend(table, results),
+        *([f"{FAILED}: in this run"] if holes else []),
+        *([order_note] if order_note and len(encoders) > 1 else []),
+        *figures.legend(),
+    ]
+    resampling = figures.signature(task)
+    signatures = sorted({result.signature + resampling for result in results})
     return replace(table, title=title, notes=(*legend, *(f"signature: {text}" for text in signatures)))
 
 
@@ -187,24 +175,20 @@ def _turned(
     task: str,
     layout: Layout,
     results: Sequence[Result],
+    figures: Figures,
     encoders: Sequence[str],
     labels: Mapping[str, str],
     subsets: Sequence[str],
     shown: Sequence[str],
 ) -> Table:
     """A row a subset, columns are encoders."""
-    values = values_of(results)
     n = {result.subset: result.n for result in results}
     headings = [Column("subset", is_number=False), Column("language", is_number=False), Column("n")]
     columns = [Column(labels[e], metric_label(metric) if len(shown) > 1 else "") for e in encoders for metric in shown]
     rows = []
     for subset in subsets:
-        keys = [Cell(subset), Cell(layout.names.get(split_tag(subset)[0], "")), Cell(n[subset], "count")]
-        cells = [
-            Cell(values.get((encoder, (task, subset, metric))), kind_of(metric))
-            for encoder in encoders
-            for metric in shown
-        ]
+        keys = [Cell(subset), Cell(layout.names.get(split_tag(subset)[0], "")), Cell(n.get(subset), "count")]
+        cells = [figures.cell(encoder, (task, subset, metric)) for encoder in encoders for metric in shown]
         rows.append(Row((*keys, *cells), is_average(subset)))
     return Table("", (*headings, *columns), tuple(rows), n_keys=len(headings))
 
@@ -219,23 +203,13 @@ def values_of(results: Iterable[Result]) -> dict[tuple[str, Key], float]:
 
 
 def encoder_rows(
-    values: Mapping[tuple[str, Key], float],
+    figures: Figures,
     encoders: Sequence[str],
     labels: Mapping[str, str],
     keys: Sequence[Key],
 ) -> tuple[Row, ...]:
     """A row an encoder: its label, then the numbers under `keys`."""
-    return tuple(
-        Row((Cell(labels[encoder]), *(Cell(values.get((encoder, key)), kind_of(key[2])) for key in keys)))
-        for encoder in encoders
-    )
-
-
-def kind_of(metric: str) -> Kind:
-    """How a metric's values are printed."""
-    if metric == "difference":
-        return "difference"
-    return "threshold" if metric == "threshold" else "score"
+    return tuple(Row((Cell(labels[encoder]), *(figures.cell(encoder, key) for key in keys))) for encoder in encoders)
 
 
 def rank_encoders(task: str, results: Sequence[Result], metric: str) -> tuple[list[str], str]:

@@ -10,7 +10,9 @@ A metric is a function of the rows' multiplicities (`statistics`), of several en
     rank_intervals(replicates)
 """
 
-from harness.stats.bootstrap import Interval, Replicates, bca_interval, bootstrap, percentile_interval
+from harness.significance.holm import holm
+from harness.stats.bootstrap import Interval, Replicates, bca_interval, bootstrap, bootstrap_each, percentile_interval
+from harness.stats.joining import Joining, joining
 from harness.stats.paired import (
     Comparison,
     best_group,
@@ -19,17 +21,26 @@ from harness.stats.paired import (
     cohen_q,
     compare,
     effect_size,
-    holm,
     randomisation_p,
 )
 from harness.stats.ranks import RankInterval, rank_intervals
 from harness.stats.resamples import Resampling, Units, independent, join
-from harness.stats.samples import Sample, accuracy, average, correlation, language_bias, mining, sample_of
+from harness.stats.samples import (
+    Sample,
+    accuracy,
+    average,
+    correlation,
+    is_vectorised,
+    language_bias,
+    mining,
+    sample_of,
+)
 from harness.stats.statistics import Statistic, f1, mean, pearson, spearman
 
 __all__ = [
     "Comparison",
     "Interval",
+    "Joining",
     "RankInterval",
     "Replicates",
     "Resampling",
@@ -41,6 +52,7 @@ __all__ = [
     "bca_interval",
     "best_group",
     "bootstrap",
+    "bootstrap_each",
     "bootstrap_p",
     "cohen_h",
     "cohen_q",
@@ -50,7 +62,9 @@ __all__ = [
     "f1",
     "holm",
     "independent",
+    "is_vectorised",
     "join",
+    "joining",
     "language_bias",
     "mean",
     "mining",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from harness.stats.resamples import Floats, Resampling, Units, bootstrap_counts, leave_one_out
 from harness.stats.samples import Sample
+from harness.stats.statistics import Combination, Statistic
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,20 @@ class Replicates:
 
     def difference(self, i: int, j: int) -> Replicates:
         """Encoder i minus encoder j, as replicates of one row."""
-        values, draws, jackknife = (a[i : i + 1] - a[j : j + 1] for a in (self.values, self.draws, self.jackknife))
+        return self._row(i).minus(self._row(j))
+
+    def minus(self, other: Replicates) -> Replicates:
+        """Row by row, another metric of the same encoders on the same resamples taken off."""
+        return Replicates(
+            self.values - other.values,
+            self.draws - other.draws,
+            self.jackknife - other.jackknife,
+            self.units,
+            self.plan,
+        )
+
+    def _row(self, i: int) -> Replicates:
+        values, draws, jackknife = (a[i : i + 1] for a in (self.values, self.draws, self.jackknife))
         return Replicates(values, draws, jackknife, self.units, self.plan)
 
     @cached_property
@@ -58,10 +73,41 @@ def bootstrap(sample: Sample, plan: Resampling | None = None) -> Replicates:
 
     O(n) per resample; memory is that of the results, m x (B + units) doubles, and of a few blocks.
     """
+    return bootstrap_each([sample], plan)[0]
+
+
+def bootstrap_each(samples: Sequence[Sample], plan: Resampling | None = None) -> list[Replicates]:
+    """`bootstrap` of every sample; those that are drawn alike (equal units) are drawn once for all."""
     plan = plan or Resampling()
-    draws = np.concatenate([sample.statistic(counts) for counts in bootstrap_counts(sample.units, plan)], axis=1)
-    jackknife = np.concatenate([sample.statistic(counts) for counts in leave_one_out(sample.units)], axis=1)
-    return Replicates(sample.values, draws, jackknife, sample.units, plan)
+    alike: dict[tuple[tuple[int, ...], bytes], list[int]] = {}
+    for place, sample in enumerate(samples):
+        alike.setdefault(sample.units.identity, []).append(place)
+    draws: list[list[Floats]] = [[] for _ in samples]
+    for places in alike.values():
+        for counts in bootstrap_counts(samples[places[0]].units, plan):
+            for place in places:
+                draws[place].append(samples[place].statistic(counts))
+    return [
+        Replicates(s.values, np.concatenate(own, axis=1), jackknife(s.statistic, s.units), s.units, plan)
+        for s, own in zip(samples, draws, strict=True)
+    ]
+
+
+def jackknife(statistic: Statistic, units: Units) -> Floats:
+    """(m, u), the values without the rows of each of u units.
+
+    A term of a combination changes only with the units that have rows in it: n languages of k sentences take n k^2
+    steps and not (n k)^2.
+    """
+    if not isinstance(statistic, Combination):
+        return np.concatenate([statistic(counts) for counts in leave_one_out(units)], axis=1)
+    ones = np.ones((len(units.of_row), 1))
+    values = np.repeat(statistic(ones), units.total, axis=1)
+    for weight, rows, part in statistic.terms:
+        present, of_row = np.unique(units.of_row[rows], return_inverse=True)
+        own = Units(of_row, (len(present),), (None,))
+        values[:, present] += weight * (jackknife(part, own) - part(ones[rows]))
+    return values
 
 
 def percentile_interval(replicates: Replicates) -> list[Interval]:

@@ -14,7 +14,7 @@ from math import asin, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import InputError
+from harness.significance.holm import holm
 from harness.stats.bootstrap import Replicates, bca_interval, bootstrap
 from harness.stats.resamples import Floats, Resampling, swaps
 from harness.stats.samples import Sample
@@ -99,17 +99,6 @@ def bootstrap_p(replicates: Replicates) -> Floats:
     extreme = (shifted >= np.abs(replicates.values)[:, None] - _ROUNDING).sum(axis=1)
     p: Floats = (extreme + 1) / (replicates.draws.shape[1] + 1)
     return p
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down adjusted p-values (1979), in the order given; NaN (not tested) stays and is not counted."""
-    p = np.asarray(p_values, dtype=np.float64)
-    if ((p < 0) | (p > 1)).any():
-        raise InputError(f"p-values lie between 0 and 1, not {p.tolist()}")
-    order = np.argsort(p, kind="stable")[: int((~np.isnan(p)).sum())]
-    adjusted = p.copy()
-    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)), 1)
-    return [float(value) for value in adjusted]
 
 
 def best_group(sample: Sample, plan: Resampling | None = None, alpha: float = 0.05) -> NDArray[np.bool_]:

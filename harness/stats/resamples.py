@@ -74,6 +74,11 @@ class Units:
         return sum(self.sizes)
 
     @property
+    def identity(self) -> tuple[tuple[int, ...], bytes]:
+        """Equal for units that are drawn alike."""
+        return self.sizes, self.of_row.tobytes()
+
+    @property
     def strata(self) -> list[slice]:
         """The units of each stratum."""
         stops = np.cumsum(self.sizes).tolist()

@@ -55,7 +55,7 @@ def sample_of(task: Task, metric: str, rows: Sequence[Rows]) -> Sample:
     """
     if metric not in task.metrics:
         raise InputError(f"{task.name} has no metric {metric!r}; it has {', '.join(task.metrics)}")
-    if task.aggregate in _OWN:
+    if is_vectorised(task):
         return _OWN[task.aggregate](rows, metric)
     n = len(next(iter(rows[0].values())))
     if any(len(column) != n for own in rows for column in own.values()):
@@ -63,6 +63,11 @@ def sample_of(task: Task, metric: str, rows: Sequence[Rows]) -> Sample:
     return Sample(
         Aggregated(lambda columns: task.aggregate(columns)[metric], [dict(own) for own in rows]), independent(n)
     )
+
+
+def is_vectorised(task: Task) -> bool:
+    """Whether the task's metrics are resampled without a call of its `aggregate` for every resample."""
+    return task.aggregate in _OWN
 
 
 def average(samples: Sequence[Sample]) -> Sample:

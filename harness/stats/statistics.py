@@ -132,9 +132,9 @@ class Pearson:
 
     def exchange(self, pairs: Pairs) -> Exchange:
         """Exchanges standardised similarities."""
-        gold, (first, second) = self._gold, _both(self._similarities, pairs)
+        gold, own = self._gold, self._similarities
         n = np.array([float(len(gold))])
-        exchanges = [_exchanged_sums(f(first), f(second)) for f in (lambda x: x, np.square, lambda x: x * gold)]
+        exchanges = [_exchanged_sums(rows, pairs) for rows in (own, np.square(own), own * gold)]
 
         def exchanged(swaps: Floats) -> Floats:
             return _pearson(n, gold.sum(), (gold**2).sum(), *(sums(swaps) for sums in exchanges))
@@ -171,7 +171,7 @@ class Ratio:
 
     def exchange(self, pairs: Pairs) -> Exchange:
         """Exchanges both terms."""
-        above, below = (_exchanged_sums(*_both(part, pairs)) for part in self._parts)
+        above, below = (_exchanged_sums(part, pairs) for part in self._parts)
         return lambda swaps: 100 * _quotient(above(swaps), below(swaps))
 
 
@@ -181,19 +181,21 @@ def _sums(rows: Floats, weights: Floats) -> Floats:
     return sums
 
 
-def _both(rows: Floats, pairs: Pairs) -> tuple[Floats, Floats]:
-    first, second = np.asarray(pairs).T
-    return rows[first], rows[second]
+def _exchanged_sums(rows: Floats, pairs: Pairs) -> Exchange:
+    """Sums over the rows (m, n) of both encoders of p pairs, some of them exchanged, as (2, p, b).
 
-
-def _exchanged_sums(first: Floats, second: Floats) -> Exchange:
-    """Sums over rows of two (p, n), some of them exchanged, as (2, p, b)."""
-    sums = np.stack([first.sum(axis=1), second.sum(axis=1)])[:, :, None]
-    gain = second - first
+    What an encoder has of the exchanged rows is summed once, in however many pairs it is.
+    """
+    encoders, places = np.unique(np.asarray(pairs), return_inverse=True)
+    first, second = places.reshape(-1, 2).T
+    own = np.ascontiguousarray(rows[encoders])
+    total = own.sum(axis=1)
+    sums = np.stack([total[first], total[second]])[:, :, None]
 
     def exchanged(swaps: Floats) -> Floats:
-        gained = _sums(gain, swaps)
-        return sums + np.stack([gained, -gained])
+        moved = _sums(own, swaps)
+        gained = moved[second] - moved[first]
+        return np.asarray(sums + np.stack([gained, -gained]))
 
     return exchanged
 

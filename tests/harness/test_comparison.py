@@ -209,10 +209,10 @@ def test_more_than_two_are_held_against_the_best(three):
     text = conclusion(compared, names, 0.05)
     assert text.startswith("best or not significantly worse than the best: good on 2 of 3 sets, bad on 2, worst on 0; ")
     board, against, counts = tables(compared, names, PLAN, {"sts17": task.full_signature})
-    stars = {row.cells[0].text: [cell.text.endswith("*") for cell in row.cells[1:]] for row in board.rows}
-    assert stars == {one.subset: [name in one.best for name in names] for one in compared}
+    bold = {row.cells[0].text: [cell.is_best for cell in row.cells[1:]] for row in board.rows}
+    assert bold == {one.subset: [name in one.best for name in names] for one in compared}
     assert len(against.rows) == 8 and len(counts.rows) == 3
-    # What the second table calls significant is what the first leaves without a star.
+    # What the second table calls significant is what the first does not print bold.
     for row in against.rows:
         subset, _, encoder, _, _, p, *_ = (cell.text for cell in row.cells)
         one = next(one for one in compared if one.subset == subset)

@@ -265,6 +265,21 @@ def test_rows_are_kept_and_give_the_metrics_again(tmp_path: Path, file_format: s
     assert again["spearman"] == pytest.approx(result.metrics["spearman"], abs=1e-5)
 
 
+def test_by_default_rows_are_kept_for_numpy_without_pickling(tmp_path: Path) -> None:
+    sts17 = tasks.get_task("sts17")
+
+    def rows(pairs: object, encode: object) -> dict[str, np.ndarray]:
+        own = sts17.rows(pairs, encode)  # type: ignore[arg-type]
+        return {**own, "word": np.array([f"w{i}" for i in own["item"]], dtype=object)}
+
+    (result,) = evaluate(
+        Letters(), replace(sts17, rows=rows), subsets=["en-de@sample"], results=tmp_path, cache_dir=tmp_path / "cache"
+    )
+    with np.load(tmp_path / "rows/letters/sts17/en-de@sample.npz", allow_pickle=False) as file:
+        assert file["word"].tolist()[:2] == ["w0", "w1"]
+        assert {name: round(value, 6) for name, value in sts17.aggregate(file).items()} == result.metrics
+
+
 def test_a_name_stands_for_subsets_of_any_task() -> None:
     plan = make_plan(ALL, bundled_sample(), ["de@sample", "avg-same@sample"])
     chosen = {planned.task.name: [source.subset for source in planned.sources] for planned in plan}

@@ -84,7 +84,7 @@ def test_from_the_list_to_audited_scores(leaderboard: Leaderboard, tmp_path: Pat
     assert shown.returncode == 0, shown.stderr
     found = json.loads(shown.stdout)
 
-    run = leaderboard("run", *SET, "--task", "bucc", "--save-rows")
+    run = leaderboard("run", *SET, "--task", "bucc", "--rows-format", "jsonl")
     assert run.returncode == 0, run.stderr
     (record,) = json.loads((tmp_path / "results/records/chargrams/bucc.json").read_text())
     stored = (tmp_path / "results/rows/chargrams/bucc/de-en@mine.jsonl").read_text().splitlines()
@@ -206,8 +206,8 @@ def test_an_encoder_that_fails(leaderboard: Leaderboard, tmp_path: Path, data: P
     (tmp_path / "broken.py").write_text(
         "class Broken:\n"
         "    name, fingerprint, dim, uses_lang = 'broken', 'b', 2, False\n"
-        "    def encode(self, sentences, *, lang=None): raise RuntimeError('out of memory')\n\n"
+        "    def encode(self, sentences, *, lang=None): raise RuntimeError('no weights')\n\n"
         "def broken(): return Broken()\n"
     )
     done = leaderboard("audit-bucc", "--encoder", "python:broken:broken", *SET[2:], "--out", "a.tsv")
-    assert "encoder broken failed: RuntimeError: out of memory" in one_line_error(done)
+    assert "encoder broken failed: RuntimeError: no weights" in one_line_error(done)

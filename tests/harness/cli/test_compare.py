@@ -69,6 +69,13 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
+def two_lines(text: str, subset: str) -> tuple[str, str]:
+    """The row of a subset: values, and below them the intervals."""
+    lines = text.splitlines()
+    (place,) = (i for i, line in enumerate(lines) if line.startswith(f"{subset} "))
+    return lines[place], lines[place + 1]
+
+
 def shown(leaderboard: Leaderboard, *arguments: str, code: int = 0) -> dict:
     done = leaderboard("compare", *arguments, "--format", "json")
     assert done.returncode == code, done.stderr
@@ -89,13 +96,11 @@ def test_planted_encoders(leaderboard: Leaderboard, tmp_path: Path) -> None:
     assert found["signatures"]["sts17"].endswith("|resamples:500|seed:12345")
 
     # The value is the one that `run` stores, the interval that of harness.stats on the rows that it keeps.
-    run = leaderboard("run", "--encoder", NOISY, *DATA[:4], "--save-rows")
+    run = leaderboard("run", "--encoder", NOISY, *DATA[:4])
     assert run.returncode == 0, run.stderr
-    lines = (tmp_path / "results/rows/noisy/sts17/en-de@mine.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
-    columns = {key: np.array([row[key] for row in rows]) for key in rows[0]}
+    columns = np.load(tmp_path / "results/rows/noisy/sts17/en-de@mine.npz")
     assert german["second_value"] == pytest.approx(100 * spearmanr(columns["gold"], columns["cosine"]).statistic)
-    (interval,) = bca_interval(bootstrap(correlation([columns]), Resampling(500)))
+    (interval,) = bca_interval(bootstrap(correlation([dict(columns)]), Resampling(500)))
     assert (german["second_low"], german["second_high"]) == pytest.approx((interval.low, interval.high))
 
     # Turned round, the other way round; another seed, other draws; a wider level, a wider interval.
@@ -113,7 +118,8 @@ def test_tables_of_two_and_of_three(leaderboard: Leaderboard) -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert re.search(r"oracle +noisy +oracle - noisy +p +p \(Holm\) +effect +units +result", lines[2])
-    assert re.match(r"en-de@mine +100\.0 \[100\.0, 100\.0\] .* \+.*win$", lines[4])
+    assert re.match(r"en-de@mine +100\.0\* +\d+\.\d  +\+.*win$", lines[4])
+    assert re.match(r" +\[100\.0, 100\.0\] +\[\d+\.\d, \d+\.\d\] +\[\+", lines[5])
     assert "oracle against noisy    1    1     0" in lines
     assert lines[-1].startswith("oracle is better than noisy on 1 of 2 sets")
     assert any(line.startswith("signature: task:sts17|") and line.endswith("seed:12345") for line in lines)
@@ -130,7 +136,7 @@ def test_tables_of_two_and_of_three(leaderboard: Leaderboard) -> None:
     assert [e for e in three["differences"] if (e["first"], e["second"]) == ("oracle", "noisy")] == of_two
     board = leaderboard("compare", ORACLE, NOISY, LOUD, *DATA, "--format", "md").stdout
     french = next(line for line in board.splitlines() if line.startswith("| en-fr@mine"))
-    assert [cell.strip().endswith("*") for cell in french.split("|")[2:5]] == [True, True, False]
+    assert [cell.strip().startswith("**100.0**<br><sub>[") for cell in french.split("|")[2:5]] == [True, True, False]
     assert "against the best of each set" in board
 
     listed = leaderboard("compare", ORACLE, NOISY, LOUD, *DATA, "--format", "csv").stdout
@@ -144,7 +150,7 @@ def test_starts_from_stored_rows_of_the_same_vectors(leaderboard: Leaderboard, t
     done = leaderboard("compare", *pair, "--format", "json", "--cache-dir", "first")
     assert "encoding noisy de" in done.stderr and "stored rows" not in done.stderr
     assert not (tmp_path / "results").exists()  # nothing is stored but vectors
-    run = leaderboard("run", "--encoder", NOISY, "--encoder", ORACLE, *DATA[:4], "--save-rows")
+    run = leaderboard("run", "--encoder", NOISY, "--encoder", ORACLE, *DATA[:4], "--rows-format", "jsonl")
     assert run.returncode == 0, run.stderr
     again = leaderboard("compare", *pair, "--format", "json", "--cache-dir", "empty")
     assert again.stdout == done.stdout
@@ -180,15 +186,17 @@ def test_the_bundled_sample_end_to_end(leaderboard: Leaderboard) -> None:
     assert "comparing on the bundled sample" in done.stderr
     for title in ("STS 2017 (bundled sample)", "Language bias (bundled sample)", "BUCC", "Tatoeba", "Korean STS"):
         assert re.search(rf"^{re.escape(title)}", done.stdout, re.MULTILINE), title
-    (bias,) = [line for line in done.stdout.splitlines() if line.startswith("ten@sample")]
-    assert re.search(r"-\d+\.\d\d \[-\d+\.\d\d, [-+]\d+\.\d\d\]", bias) and "win" not in bias and "loss" not in bias
-    (average,) = [line for line in done.stdout.splitlines() if line.startswith("avg-cross@sample")]
+    bias, its_intervals = two_lines(done.stdout, "ten@sample")
+    assert re.search(r"-\d+\.\d\d ", bias) and re.search(r"\[-\d+\.\d\d, [-+]\d+\.\d\d\]", its_intervals)
+    assert "win" not in bias and "loss" not in bias and "*" not in bias
+    average = "{} {} ".format(*two_lines(done.stdout, "avg-cross@sample"))
     conclusion = done.stdout.splitlines()[-1]
     assert (
         "on avg-cross@sample the difference (chargrams - small) is" in conclusion
         and "language bias on ten@sample" in conclusion
     )
-    assert re.search(r"[-+]\d+\.\d \[.*?\]", conclusion).group() in average  # type: ignore[union-attr]
+    stated = re.search(r"([-+]\d+\.\d) (\[.*?\])", conclusion)
+    assert stated and all(f" {text} " in average for text in stated.groups())
     of_metric = shown(
         leaderboard, "chargrams", "chargrams?dim=16&name=small", "--metric", "pearson", "--resamples", "50"
     )

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+from measured_rows import store_measured, sts_rows
 from result_records import STS_SIGNATURE, record, small_board, sts, write_records
 
 from harness.errors import InputError
 from harness.published import published_scores
 from harness.report.pages import BEGIN, END, make_pages, outdated, report
 from harness.results import ResultStore
+from harness.significance.update import update_statistics
+from harness.stats import Resampling
+from harness.tasks import get_task
 
 README = f"# Mine\n\n{BEGIN}\nold\n{END}\n\nThe end.\n"
 
@@ -64,6 +71,7 @@ ties); an average is the unweighted mean over its sets.
 | ------- | ----: |
 | muse    |  83.5 |
 
+- no interval and no test: muse; \\`leaderboard run --save-rows\\` measures again what has no per-item rows
 - signature: `task:sts17|version:1|similarity:cosine`
 
 ## STS 2017 (bundled sample): Spearman's rho x 100
@@ -73,6 +81,7 @@ ties); an average is the unweighted mean over its sets.
 | muse    |         99.0 |
 
 - @sample: bundled sample, for demonstration
+- no interval and no test: muse; \\`leaderboard run --save-rows\\` measures again what has no per-item rows
 - signature: `task:sts17|version:1|similarity:cosine`
 
 ## Data
@@ -154,7 +163,7 @@ def test_overview(store: ResultStore) -> None:
             "BUCC f1_train de-en@ntrex",
             "Tatoeba xx->en avg-paper",
         ],
-        ["e5", "81.0", "–", "90.0", "–"],
+        ["e5", "**81.0**", "–", "90.0", "–"],
         ["muse", "80.0", "-0.92", "–", "40.0"],
         ["chargrams (lexical floor)", "50.0", "–", "–", "–"],
     ]
@@ -190,7 +199,7 @@ def test_readme_between_the_markers(store: ResultStore) -> None:
     assert readme in report(store, readme)
     text = readme.read_text()
     assert text.startswith(f"# Mine\n\n{BEGIN}\n\n### All tasks") and text.endswith(f"\n{END}\n\nThe end.\n")
-    assert "old" not in text and "| e5 " in text and "@sample" not in text
+    assert "\nold\n" not in text and "| e5 " in text and "@sample" not in text
     assert "](results/README.md)" in text and "[STS 2017](results/sts17.md)" in text
     assert report(store, readme) == []
 
@@ -275,3 +284,37 @@ def test_commands_name_the_folder_without_its_path(tmp_path: Path, name: str, op
     page = (store.root / "sts17.md").read_text()
     assert f"\nleaderboard report{options}\n" in page and str(tmp_path) not in page
     assert page.count("--results") == 2 * bool(options)
+
+
+def test_intervals_on_the_pages_need_no_rows_and_are_checked(tmp_path: Path) -> None:
+    """From rows to pages; then the rows are gone, as in a checkout, and nothing changes."""
+    for encoder, error in (("good", 0.5), ("poor", 5.0)):
+        store_measured(
+            tmp_path, encoder, {subset: sts_rows(subset, error, 1) for subset in ("en-en", "es-es", "ar-ar")}
+        )
+        parts = [sts_rows(subset, error, 1) for subset in ("en-en", "es-es")]
+        joined = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        rows = {"set": np.repeat(["en-en", "es-es"], len(joined["gold"]) // 2), **joined}
+        store_measured(tmp_path, encoder, {"ten": rows}, "language-bias")
+    store = ResultStore(tmp_path)
+    update_statistics(store, [get_task("sts17"), get_task("language-bias")], Resampling(200))
+    changed = {path.relative_to(tmp_path).as_posix() for path in report(store)}
+    assert {"README.md", "sts17.md", "language-bias/good-ten.svg", "language-bias/poor-ten.svg"} <= changed
+    shutil.rmtree(tmp_path / "rows")
+    assert outdated(store) == {}
+
+    board = (tmp_path / "sts17.md").read_text()
+    (row,) = [line for line in board.partition("published")[0].splitlines() if line.startswith("| good ")]
+    assert len(re.findall(r"\| \*\*\d+\.\d\*\*<br><sub>\[\d+\.\d, \d+\.\d\]</sub> ", row)) == 4
+    assert "| **9" in (tmp_path / "README.md").read_text() and "<sub>[" in (tmp_path / "README.md").read_text()
+    bias = (tmp_path / "language-bias.md").read_text()
+    assert "| ten p |" in bias and "](language-bias/good-ten.svg)" in bias and "cost of joining two sets" in bias
+    (tmp_path / "language-bias/good-ten.svg").write_text("")
+    assert list(outdated(store)) == [tmp_path / "language-bias/good-ten.svg"]
+
+    # What is measured anew is shown without the interval of what it was.
+    store_measured(tmp_path, "good", {"en-en": sts_rows("en-en", 2.0, 4)})
+    lines = outdated(store)[tmp_path / "sts17.md"].decode().partition("published")[0].splitlines()
+    (row,) = [line for line in lines if line.startswith("| good ")]
+    assert row.count("<sub>") == 2
+    assert any(line.startswith("- no interval and no test: good on en-en, avg-same; ") for line in lines)

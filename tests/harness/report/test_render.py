@@ -12,6 +12,7 @@ from result_records import STS_SIGNATURE, record, small_board, sts
 
 from harness.report.render import render, render_long
 from harness.report.tables import Cell, Column, Row, Table, boards, long_form
+from harness.significance.store import Entry, Statistics, digest
 
 
 @pytest.fixture
@@ -25,15 +26,19 @@ STS 2017: Spearman's rho x 100
 
 encoder                    en-en  avg-same  en-de@deepl
 -------------------------------------------------------
-e5                          84.0      81.0            –
-muse                        83.5      80.0         80.0
-chargrams (lexical floor)   70.0      50.0          0.0
+e5                         84.0*     81.0*           –
+muse                       83.5      80.0         80.0*
+chargrams (lexical floor)  70.0      50.0          0.0
 
 lexical floor: compares spellings only; what an encoder has to beat
 – not measured here
 avg-same: unweighted mean of en-en, es-es, ar-ar
 @deepl: another translation than the published set
 order of encoders: avg-same (spearman)
+bold (* where text is plain): the best, and all that are not significantly worse than it (paired randomi\
+sation test, p >= 0.05, corrected by Holm over the encoders)
+no interval and no test: chargrams, e5, muse; `leaderboard run --save-rows` measures again what has no p\
+er-item rows
 signature: task:sts17|version:1|similarity:cosine"""
     assert render(table, "table", width=80) == expected
 
@@ -54,6 +59,7 @@ encoder  f1_train  f1_test  threshold
 -------------------------------------
 muse         90.0     88.0     1.0500
 
+no interval and no test: muse; `leaderboard run --save-rows` measures again what has no per-item rows
 signature: s"""
     assert render(table, "table", width=80) == expected
     assert len(render(table, "table", width=200).split("\n\n")) == 3
@@ -71,6 +77,7 @@ encoder    en->xx    xx->en  en->xx  xx->en
 muse         50.0      40.0    50.0    40.0
 
 @longer: a stand-in for the published set
+no interval and no test: muse; `leaderboard run --save-rows` measures again what has no per-item rows
 signature: s"""
     assert render(table, "table", width=80) == expected
     narrow = render(table, "table", width=20).splitlines()
@@ -101,17 +108,21 @@ def test_markdown(table: Table) -> None:
     expected = """\
 ### STS 2017: Spearman's rho x 100
 
-| encoder                   | en-en | **avg-same** | en-de@deepl |
-| ------------------------- | ----: | -----------: | ----------: |
-| e5                        |  84.0 |     **81.0** |           – |
-| muse                      |  83.5 |     **80.0** |        80.0 |
-| chargrams (lexical floor) |  70.0 |     **50.0** |         0.0 |
+| encoder                   |    en-en | **avg-same** | en-de@deepl |
+| ------------------------- | -------: | -----------: | ----------: |
+| e5                        | **84.0** |     **81.0** |           – |
+| muse                      |     83.5 |         80.0 |    **80.0** |
+| chargrams (lexical floor) |     70.0 |         50.0 |         0.0 |
 
 - lexical floor: compares spellings only; what an encoder has to beat
 - – not measured here
 - avg-same: unweighted mean of en-en, es-es, ar-ar
 - @deepl: another translation than the published set
 - order of encoders: avg-same (spearman)
+- bold (\\* where text is plain): the best, and all that are not significantly worse than it (paired randomi\
+sation test, p >= 0.05, corrected by Holm over the encoders)
+- no interval and no test: chargrams, e5, muse; \\`leaderboard r\
+un --save-rows\\` measures again what has no per-item rows
 - signature: `task:sts17|version:1|similarity:cosine`"""
     assert render(table, "md") == expected
 
@@ -125,9 +136,9 @@ def test_latex(table: Table) -> None:
 \toprule
 encoder & en-en & \textbf{avg-same} & en-de@deepl \\
 \midrule
-e5 & 84.0 & \textbf{81.0} & -- \\
-muse & 83.5 & \textbf{80.0} & 80.0 \\
-chargrams (lexical floor) & 70.0 & \textbf{50.0} & 0.0 \\
+e5 & \textbf{84.0} & \textbf{81.0} & -- \\
+muse & 83.5 & 80.0 & \textbf{80.0} \\
+chargrams (lexical floor) & 70.0 & 50.0 & 0.0 \\
 \bottomrule
 \end{tabular}
 \par\smallskip\raggedright\footnotesize lexical floor: compares spellings only; what an encoder has to beat \par """
@@ -135,6 +146,10 @@ chargrams (lexical floor) & 70.0 & \textbf{50.0} & 0.0 \\
     expected += (
         r"""@deepl: another translation than the published set \par order of encoders: avg-same (spearman) \par """
     )
+    expected += r"""bold (* where text is plain): the best, and all that are not significantly worse than it ("""
+    expected += r"""paired randomisation test, p \textgreater{}= 0.05, corrected by Holm over the encoders) \par """
+    expected += r"""no interval and no test: chargrams, e5, muse; `leaderboard run --save-rows` measures again"""
+    expected += r""" what has no per-item rows \par """
     expected += r"""signature: task:sts17\textbar{}version:1\textbar{}similarity:cosine
 \end{table}"""
     assert render(table, "latex") == expected
@@ -183,8 +198,8 @@ def test_special_characters_are_escaped() -> None:
 def test_csv() -> None:
     entries = long_form([sts("muse", "en-en", 83.456)], {"spearman"})
     expected = f"""\
-encoder,task,subset,metric,value,n,signature,source,fingerprint,dataset,dataset_sha256,created
-muse,sts17,en-en,spearman,83.456,250,{STS_SIGNATURE},measured,muse-1,sts17,{"0123456789abcdef" * 4},\
+encoder,task,subset,metric,value,low,high,n,signature,source,fingerprint,dataset,dataset_sha256,created
+muse,sts17,en-en,spearman,83.456,,,250,{STS_SIGNATURE},measured,muse-1,sts17,{"0123456789abcdef" * 4},\
 2025-01-02T03:04:05+00:00"""
     assert render_long(entries, "csv") == expected
     assert len(list(csv.DictReader(io.StringIO(render_long(long_form(small_board()), "csv"))))) == 16
@@ -200,6 +215,8 @@ def test_json() -> None:
     "subset": "en-en",
     "metric": "spearman",
     "value": 83.456,
+    "low": null,
+    "high": null,
     "n": 250,
     "signature": "{STS_SIGNATURE}",
     "source": "measured",
@@ -211,3 +228,63 @@ def test_json() -> None:
 ]"""
     assert render_long(entries, "json") == expected
     assert json.loads(render_long(long_form(small_board()), "json")) == long_form(small_board())
+
+
+@pytest.fixture
+def with_intervals() -> Table:
+    """Two encoders on two sets: of one all is known, on the other nothing was tested."""
+    results = [
+        sts("muse", "en-en", 80.04),
+        sts("e5", "en-en", 81.0),
+        sts("muse", "es-es", 70.0),
+        sts("e5", "es-es", 60.0),
+    ]
+    known = {
+        ("muse", "en-en"): Entry(digest(results[0]), {"spearman": (75.12, 83.8)}),
+        ("e5", "en-en"): Entry(digest(results[1]), {"spearman": (77.0, 100.0)}, {"spearman": {"muse": 0.31}}),
+    }
+    statistics = Statistics("interval:made-up", 0.9, known)
+    return boards(results, statistics={"sts17": statistics})[0]
+
+
+def test_intervals_and_the_best_in_the_terminal(with_intervals: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = """\
+STS 2017: Spearman's rho x 100
+
+encoder          en-en  es-es
+-----------------------------
+muse             80.0*  70.0*
+          [75.1, 83.8]
+e5               81.0*  60.0
+         [77.0, 100.0]
+
+order of encoders: the mean over the subsets (spearman)
+[low, high]: 90 % interval (BCa bootstrap of the items)
+bold (* where text is plain): the best, and all that are not significantly worse than it \
+(paired randomisation test, p >= 0.1, corrected by Holm over the encoders)
+no interval and no test: e5 on es-es, muse on es-es; \
+`leaderboard run --save-rows` measures again what has no per-item rows
+signature: task:sts17|version:1|similarity:cosine|interval:made-up"""
+    assert render(with_intervals, "table", width=80) == expected
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    coloured = render(with_intervals, "table", width=80)
+    assert "\x1b[1m        80.0*\x1b[0m  \x1b[1m70.0*\x1b[0m\n" in coloured and "\x1b[1m60.0" not in coloured
+
+
+def test_intervals_and_the_best_in_markdown_and_latex(with_intervals: Table) -> None:
+    assert (
+        "| muse    |  **80.0**<br><sub>[75.1, 83.8]</sub> | **70.0** |\n"
+        "| e5      | **81.0**<br><sub>[77.0, 100.0]</sub> |     60.0 |\n"
+    ) in render(with_intervals, "md")
+    assert (
+        r"muse & \textbf{80.0} {\scriptsize [75.1, 83.8]} & \textbf{70.0} \\"
+        "\n"
+        r"e5 & \textbf{81.0} {\scriptsize [77.0, 100.0]} & 60.0 \\"
+    ) in render(with_intervals, "latex")
+
+
+def test_intervals_in_the_long_form() -> None:
+    result = sts("muse", "en-en", 80.0)
+    known = {"sts17": Statistics("s", 0.95, {("muse", "en-en"): Entry(digest(result), {"spearman": (75.1234, 83.8)})})}
+    spearman, pearson = long_form([result], statistics=known)
+    assert (spearman["low"], spearman["high"], pearson["low"], pearson["high"]) == (75.1234, 83.8, None, None)

@@ -8,6 +8,7 @@ from result_records import STS_SIGNATURE, record, small_board, sts
 from harness.report.layout import LAYOUTS
 from harness.report.tables import Cell, Table, boards, long_form, sort_rows
 from harness.results import Result
+from harness.significance.store import Entry, Statistics, digest
 
 
 def heads(table: Table) -> list[str]:
@@ -34,6 +35,8 @@ def column(table: Table, label: str) -> list[str]:
         (Cell(1.061234, "threshold"), "1.0612"),
         (Cell(90000, "count"), "90,000"),
         (Cell(None, "score"), "–"),
+        (Cell(-0.04, "gain"), "+0.0"),
+        (Cell(3.25, "gain"), "+3.2"),
     ],
 )
 def test_how_values_are_printed(cell: Cell, text: str) -> None:
@@ -74,6 +77,10 @@ def test_legend() -> None:
         "avg-same: unweighted mean of en-en, es-es, ar-ar",
         "@deepl: another translation than the published set",
         "order of encoders: avg-same (spearman)",
+        "bold (* where text is plain): the best, and all that are not significantly worse than it (paired "
+        "randomisation test, p >= 0.05, corrected by Holm over the encoders)",
+        "no interval and no test: chargrams, e5, muse; `leaderboard run --save-rows` measures again what has no "
+        "per-item rows",
         f"signature: {STS_SIGNATURE}",
     )
 
@@ -187,6 +194,8 @@ def test_long_form() -> None:
         "subset": "en-en",
         "metric": "spearman",
         "value": 83.456,
+        "low": None,
+        "high": None,
         "n": 250,
         "signature": STS_SIGNATURE,
         "source": "measured",
@@ -224,3 +233,56 @@ def test_layouts_agree_with_the_tasks() -> None:
 def test_no_order_of_records_changes_the_tables() -> None:
     results: list[Result] = small_board()
     assert boards(results) == boards(results[::-1])
+
+
+def known_bias(results: list[Result], p: dict[str, float]) -> dict[str, Statistics]:
+    entries = {
+        (r.encoder, r.subset): Entry(digest(r), {"difference": (-2.0, -0.5)}, p_zero={"difference": p[r.encoder]})
+        for r in results
+        if r.encoder in p
+    }
+    return {"language-bias": Statistics("s", 0.95, entries)}
+
+
+def test_the_language_bias_has_an_interval_and_a_test_against_zero() -> None:
+    results = [
+        record(name, "language-bias", "ten", {"expected": 70.0, "actual": 70.0 - place, "difference": -1.0})
+        for place, name in enumerate("abc")
+    ]
+    [table] = boards(results, statistics=known_bias(results, {"a": 0.0002, "b": 0.03}))
+    assert heads(table) == ["encoder", "ten expected", "ten actual", "ten difference", "ten p"]
+    assert column(table, "ten p") == ["<0.001", "0.030", ""]
+    cells = [row.cells[3] for row in table.rows]
+    assert [cell.interval_text for cell in cells] == ["[-2.00, -0.50]", "[-2.00, -0.50]", ""]
+    assert not any(cell.is_best for cell in cells), "no bias is better for being higher"
+    assert [row.cells[2].is_best for row in table.rows] == [True, False, False]
+    assert "p: the difference against zero (bootstrap), corrected by Holm over all of the table" in table.notes
+    [without] = boards(results)
+    assert heads(without) == heads(table)[:-1]
+
+
+def test_bold_is_of_the_encoders_that_are_shown() -> None:
+    results = [sts("a", "en-en", 80.0), sts("b", "en-en", 79.0), sts("c", "en-en", 60.0)]
+    p = {("a", "b"): 0.02, ("a", "c"): 0.0001, ("b", "c"): 0.0001}
+    entries = {
+        (r.encoder, "en-en"): Entry(
+            digest(r), {"spearman": (1.0, 99.0)}, {"spearman": {j: v for (i, j), v in p.items() if i == r.encoder}}
+        )
+        for r in results
+    }
+    known = {"sts17": Statistics("s", 0.95, entries)}
+
+    def bold(*chosen: Result) -> list[str]:
+        [table] = boards(chosen, statistics=known)
+        return [row.cells[0].text for row in table.rows if row.cells[1].is_best]
+
+    assert bold(*results) == ["a"] and bold(*results[1:]) == ["b"] and bold(results[0]) == []
+
+
+def test_what_was_not_tested_against_the_best_is_said() -> None:
+    results = [sts("a", "en-en", 80.0), sts("b", "en-en", 79.0), sts("c", "en-en", 78.0)]
+    entries = {(r.encoder, "en-en"): Entry(digest(r), {"spearman": (1.0, 99.0)}) for r in results}
+    entries["a", "en-en"].p["spearman"] = {"b": 0.5}
+    [table] = boards(results, statistics={"sts17": Statistics("s", 0.95, entries)})
+    assert [row.cells[1].is_best for row in table.rows] == [True, True, False]
+    assert "not tested against the best, so not bold: c" in table.notes

@@ -17,6 +17,7 @@ from harness.stats import (
     average,
     bca_interval,
     bootstrap,
+    bootstrap_each,
     correlation,
     independent,
     join,
@@ -181,3 +182,30 @@ def test_the_signature_spells_the_resampling():
 def test_sets_that_claim_the_same_items_must_have_as_many():
     with pytest.raises(InputError, match="have 3 and 4 of them"):
         join([independent(3, "a"), independent(4, "a")])
+
+
+def test_the_jackknife_of_an_average_is_the_direct_one():
+    """Term by term it takes n steps instead of n squared; shared source pairs are in several terms."""
+    parts = []
+    for seed, n in ((0, 12), (1, 9), (0, 12), (2, 7)):
+        gold, scores = correlated(n, seed, errors=(0.6, 1.0))
+        parts.append(correlation([{"gold": gold, "cosine": own + seed} for own in scores]))
+    sample = average(parts)
+    assert sample.units.total == 12 + 9 + 7
+    direct = np.concatenate([sample.statistic(counts) for counts in leave_one_out(sample.units)], axis=1)
+    np.testing.assert_allclose(bootstrap(sample, Resampling(10)).jackknife, direct, atol=1e-9)
+    joined = Sample(average([sample, sample]).statistic, join([sample.units, sample.units]))  # a combination of such
+    direct = np.concatenate([joined.statistic(counts) for counts in leave_one_out(joined.units)], axis=1)
+    np.testing.assert_allclose(bootstrap(joined, Resampling(10)).jackknife, direct, atol=1e-9)
+
+
+def test_samples_that_are_drawn_alike_see_the_same_resamples():
+    gold, scores = correlated(30, errors=(0.6, 1.0))
+    samples = [Sample(spearman(gold, scores), independent(30)), Sample(mean(scores > 0), independent(30))]
+    samples.append(Sample(mean(scores[:, :20] > 0), independent(20)))
+    plan = Resampling(200)
+    for each, sample in zip(bootstrap_each(samples, plan), samples, strict=True):
+        alone = bootstrap(sample, plan)
+        np.testing.assert_array_equal(each.draws, alone.draws)
+        np.testing.assert_array_equal(each.jackknife, alone.jackknife)
+        assert bca_interval(each) == bca_interval(alone)

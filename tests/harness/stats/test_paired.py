@@ -23,6 +23,7 @@ from harness.stats import (
     cohen_q,
     compare,
     correlation,
+    f1,
     holm,
     independent,
     join,
@@ -169,3 +170,19 @@ def test_cohens_effect_sizes():
     assert cohen_q(80, 70) == pytest.approx(1.0986123 - 0.8673005)  # Fisher's z by table
     assert cohen_q(100, 70) == np.inf
     assert cohen_h(50, 0) == pytest.approx(np.pi / 2)
+
+
+def test_many_pairs_at_once_are_each_pair_by_itself():
+    rng = np.random.default_rng(3)
+    gold = rng.normal(size=60)
+    scores = gold + rng.normal(size=(4, 60))
+    plan = Resampling(400)
+    pairs = [(0, 1), (2, 0), (1, 3), (3, 2)]
+    for statistic in (
+        spearman(gold, scores),
+        pearson(gold, scores),
+        mean(scores > 0),
+        f1(scores > 0, scores > -1, gold > 0),
+    ):
+        sample = Sample(statistic, independent(60))
+        assert randomisation_p(sample, pairs, plan) == [randomisation_p(sample, [pair], plan)[0] for pair in pairs]

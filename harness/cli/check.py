@@ -1,0 +1,217 @@
+"""`leaderboard check`: the regression gate."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli import echo
+from harness.cli.options import BatchSizeOption, CacheDirOption, DataDirOption, DeviceOption
+from harness.cli.run import Suite
+
+if TYPE_CHECKING:
+    from harness.gate import Options
+    from harness.results import Result
+
+
+class Format(str, Enum):
+    """How to print the outcome: a table, or annotations of GitHub Actions with the table."""
+
+    text = "text"
+    github = "github"
+
+
+def check(
+    against: Annotated[
+        Path, typer.Option("--against", metavar="DIR", help="Folder with the stored records to hold against.")
+    ] = Path("results"),
+    encoder: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--encoder",
+            metavar="NAME|SPEC",
+            show_default=False,
+            help="Only the records of this encoder; a spec string is loaded instead of the records' own. Repeatable.",
+        ),
+    ] = None,
+    task: Annotated[
+        list[str] | None,
+        typer.Option("--task", metavar="NAME", show_default=False, help="Only this task, or a pattern. Repeatable."),
+    ] = None,
+    subset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--subset", metavar="NAME", show_default=False, help="Only this subset, or a pattern. Repeatable."
+        ),
+    ] = None,
+    suite: Annotated[
+        Suite | None,
+        typer.Option(
+            show_default=False, help="paper: no records of the bundled sample; sample: only those. Default: both."
+        ),
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(
+            "--run",
+            metavar="RESULTS",
+            show_default=False,
+            help="Measure nothing: compare with the records of a fresh run, which are in this folder.",
+        ),
+    ] = None,
+    cached: Annotated[
+        bool,
+        typer.Option("--cached", help="Use cached vectors, and encode only a random sample of those again."),
+    ] = False,
+    data_dir: DataDirOption = None,
+    cache_dir: CacheDirOption = None,
+    device: DeviceOption = None,
+    batch_size: BatchSizeOption = None,
+    format: Annotated[
+        Format, typer.Option(help="text: a table; github: annotations of GitHub Actions, then the table.")
+    ] = Format.text,
+    junit: Annotated[
+        Path | None,
+        typer.Option("--junit", metavar="FILE", show_default=False, help="Write JUnit XML to this file, too."),
+    ] = None,
+) -> None:
+    """Measure again what is stored, and fail where something is not as it was.
+
+    Exit code 0: every record agrees within its tolerance (0.05 for scores x 100, or what the record says, with the
+    reason). Exit code 1: a score, number of items, data checksum, signature or fingerprint has changed, a record could
+    not be measured, or a cached vector is not what the encoder gives. Nothing is stored.
+
+    Vectors are computed afresh. Records of data sets that are not here are listed as not checked, unless --task or
+    --subset asks for them; so are encoders that lack something, unless --encoder does.
+    """
+    from harness.errors import InputError
+    from harness.gate import against as compare
+    from harness.gate import check_again, github, text
+    from harness.gate import junit as junit_xml
+
+    if run and (cached or device or batch_size):
+        raise InputError("--run measures nothing: leave out --cached, --device and --batch-size")
+    if run and run.resolve() == against.resolve():
+        raise InputError(f"{run}: --run and --against name the same folder; every record would agree with itself")
+    everything = _records(against, "--against")
+    specs = _specs(encoder or (), everything)
+    chosen = _choose(everything, specs, task or (), subset or (), suite)
+    if run:
+        _records(run, "--run")
+        checked = compare(chosen, everything, against, run)
+    else:
+        if cache_dir:  # models that an encoder fetches go there too
+            os.environ["HARNESS_CACHE"] = str(cache_dir)
+        options = _options(
+            specs, bool(task or subset), data_dir, cache_dir, cached, {"device": device, "batch_size": batch_size}
+        )
+        from harness.cli.progress import watch
+
+        with watch() as progress:
+            checked = check_again(chosen, everything, against, options, progress)
+    if all(one.skipped for one in checked):
+        reasons = "; ".join(dict.fromkeys(one.skipped for one in checked))
+        none = f"none of the {len(checked)} records can be checked here"
+        raise InputError(f"{none} ({reasons}); give --data-dir, or what the encoder needs")
+    if format is Format.github and (annotations := github(checked, against)):
+        echo(annotations)
+    echo(text(checked))
+    if junit:
+        _write(junit, junit_xml(checked))
+    if any(one.findings for one in checked):
+        raise typer.Exit(1)
+
+
+def _records(folder: Path, option: str) -> list[Result]:
+    from harness.errors import InputError
+    from harness.results import ResultStore
+
+    found = ResultStore(folder).load()
+    if not found:
+        raise InputError(f"{folder}: no results in there; name a folder with some ({option})")
+    return found
+
+
+def _specs(encoders: Iterable[str], everything: Sequence[Result]) -> dict[str, str]:
+    """By the name that results are stored under, the spec string to load; empty for that of the records."""
+    from harness.errors import InputError, unknown_name
+    from harness.spec import parse_spec
+
+    known = {result.encoder for result in everything}
+    specs: dict[str, str] = {}
+    for given in encoders:
+        name = given if given in known else parse_spec(given).stored_name
+        if name not in known:
+            raise unknown_name("encoder with stored results", name, known)
+        if name in specs:
+            raise InputError(f"two of the encoders are called {name!r}; check them one by one")
+        specs[name] = "" if given == name else given
+    return specs
+
+
+def _choose(
+    everything: Sequence[Result],
+    encoders: Iterable[str],
+    tasks: Sequence[str],
+    subsets: Sequence[str],
+    suite: Suite | None,
+) -> list[Result]:
+    """The records that the options ask for, and the parts of the averages among them.
+
+    Of each encoder that is named, there must be some for every other filter: none is passed over in silence.
+    """
+    from harness.errors import InputError
+    from harness.names import split_tag
+    from harness.report.layout import SAMPLE
+    from harness.report.selection import select
+
+    of_suite = [r for r in everything if suite is None or (split_tag(r.subset)[1] == SAMPLE) is (suite is Suite.sample)]
+    chosen: list[Result] = []
+    names: list[str | None] = [*encoders] or [None]
+    for name in names:
+        records = [r for r in of_suite if name in (None, r.encoder)]
+        label = f"{name}: " if name else ""
+        if not records:
+            raise InputError(f"{label}no records are stored that fit --suite {suite.value if suite else None}")
+        try:
+            chosen += select(records, task=tasks, subset=subsets)[0]
+        except InputError as error:
+            raise InputError(f"{label}{error}") from None
+    wanted = {(r.encoder, r.task, name) for r in chosen for name in (r.subset, *r.parts)}
+    return [r for r in everything if (r.encoder, r.task, r.subset) in wanted]
+
+
+def _options(
+    specs: dict[str, str],
+    must_measure: bool,
+    data_dir: Path | None,
+    cache_dir: Path | None,
+    use_cached: bool,
+    defaults: dict[str, object],
+) -> Options:
+    from harness.data import open_data_dir
+    from harness.gate import Options
+
+    return Options(
+        data=open_data_dir(data_dir) if data_dir else None,
+        cache_dir=cache_dir,
+        use_cached=use_cached,
+        specs=specs,
+        must_measure=must_measure,
+        must_load=frozenset(specs),
+        defaults=defaults,
+    )
+
+
+def _write(path: Path, content: str) -> None:
+    from harness.results import cannot_write, write_atomically
+
+    try:
+        write_atomically(path, content.encode())
+    except OSError as error:
+        raise cannot_write(path, error) from None

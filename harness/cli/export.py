@@ -1,0 +1,55 @@
+"""`leaderboard export`: stored results as files of another tool."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.options import ResultsOption
+
+
+class Format(str, Enum):
+    """Whose files to write."""
+
+    mteb = "mteb"
+
+
+def export(
+    out: Annotated[Path, typer.Option(metavar="DIR", show_default=False, help="Folder for the files.")],
+    format: Annotated[Format, typer.Option(help="mteb: a folder that its ResultCache reads.")] = Format.mteb,
+    results: ResultsOption = Path("results"),
+    encoder: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", show_default=False, help="Only this encoder, or those that fit 'a*'. Repeatable."),
+    ] = None,
+    task: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", show_default=False, help="Only this task, or those that fit 's*'. Repeatable."),
+    ] = None,
+) -> None:
+    """Write what means the same in another tool as its result files, and print the files.
+
+    mteb: DIR/results/MODEL/REVISION/TASK.json, scores divided by 100. STS17 (cosine Spearman and Pearson) and Tatoeba
+    (xx -> en: accuracy and weighted F1), on the published data only; stderr says what is left out.
+    """
+    from harness.errors import InputError
+    from harness.interchange.mteb_export import mteb_files
+    from harness.report.selection import select, stored
+    from harness.results import ResultStore, cannot_write, write_atomically
+
+    chosen, _ = select(stored(ResultStore(results)), encoder=encoder or (), task=task or ())
+    made = mteb_files(chosen)
+    for line in made.left_out:
+        typer.echo(f"left out: {line}", err=True)
+    if not made.files:
+        raise InputError(f"{results}: nothing in there means the same in {format.value}; run sts17 or tatoeba")
+    for name, content in made.files.items():
+        path = out / name
+        try:
+            write_atomically(path, content)
+        except OSError as error:
+            raise cannot_write(path, error) from None
+        typer.echo(path.as_posix())

@@ -1,0 +1,33 @@
+"""`leaderboard import`: another tool's results as published figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.options import ResultsOption
+
+
+def import_results(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH...", show_default=False, help="Result files of mteb, or folders with some."),
+    ],
+    results: ResultsOption = Path("results"),
+) -> None:
+    """Store results of mteb, to be shown as published figures with their source, and print the files.
+
+    Takes MODEL/REVISION/TASK.json as mteb's ResultCache and its repository of results have them, and files from before
+    mteb 1.11; of the tasks STS17, Tatoeba, BUCC and BUCC.v2. `show --published` and `report` set them beside what was
+    measured. A second import of the same model, revision and task replaces the first.
+    """
+    from harness.interchange.imported import store
+    from harness.interchange.mteb_import import read_results
+
+    read = read_results(paths)
+    for line in read.left_out:
+        typer.echo(f"left out: {line}", err=True)
+    for path in store(results, read.results):
+        typer.echo(path.as_posix())

@@ -1,0 +1,101 @@
+"""`leaderboard rerun`: repeat one stored record."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli import echo
+from harness.cli.options import BatchSizeOption, CacheDirOption, DataDirOption, DeviceOption, ResultsOption
+
+if TYPE_CHECKING:
+    from harness.results import Result
+
+
+def rerun(
+    record: Annotated[str, typer.Argument(metavar="ID", show_default=False, help="The record, ENCODER/TASK/SUBSET.")],
+    results: ResultsOption = Path("results"),
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            "--encoder", metavar="SPEC", show_default=False, help="Load this instead of the record's encoder."
+        ),
+    ] = None,
+    cached: Annotated[
+        bool,
+        typer.Option("--cached", help="Use cached vectors, and encode only a random sample of those again."),
+    ] = False,
+    data_dir: DataDirOption = None,
+    cache_dir: CacheDirOption = None,
+    device: DeviceOption = None,
+    batch_size: BatchSizeOption = None,
+) -> None:
+    """Repeat one stored measurement (of an average, all that it is the mean of) and report the difference.
+
+    Prints old and new scores, then in what else the two differ: commit, versions, hardware, data, protocol. Exit code 1
+    if a score is beyond the record's tolerance, or anything else that `leaderboard check` looks at has changed. Nothing
+    is stored.
+    """
+    from harness.cli.progress import watch
+    from harness.data import open_data_dir
+    from harness.errors import InputError
+    from harness.gate import Options, against, key_of, repeat
+    from harness.gate import text as check_text
+    from harness.report.record import find_record
+    from harness.report.selection import stored
+    from harness.results import ResultStore
+    from harness.spec import parse_spec
+
+    everything = stored(ResultStore(results))
+    old = find_record(everything, record)
+    if encoder and (name := parse_spec(encoder).stored_name) != old.encoder:
+        raise InputError(f"{encoder} would be stored as {name!r}; add name={old.encoder} to repeat {record} with it")
+    if cache_dir:  # models that an encoder fetches go there too
+        os.environ["HARNESS_CACHE"] = str(cache_dir)
+    options = Options(
+        data=open_data_dir(data_dir) if data_dir else None,
+        cache_dir=cache_dir,
+        use_cached=cached,
+        specs={old.encoder: encoder} if encoder else {},
+        must_measure=True,
+        must_load=frozenset([old.encoder]),
+        defaults={"device": device, "batch_size": batch_size},
+    )
+    wanted = {(old.encoder, old.task, name) for name in (old.subset, *old.parts)}
+    chosen = [result for result in everything if key_of(result) in wanted]
+    with tempfile.TemporaryDirectory(prefix="leaderboard-") as folder:
+        with watch() as progress:
+            repeated = repeat(chosen, Path(folder), options, progress)
+        checked = against(chosen, everything, results, Path(folder), repeated) + repeated.caches
+        new = next((r for r in ResultStore(folder).load() if key_of(r) == key_of(old)), None)
+    if new is not None:
+        echo(_printed(old, new))
+    if any(one.findings for one in checked):
+        echo("\n" * (new is not None) + check_text(checked))
+        raise typer.Exit(1)
+
+
+def _printed(old: Result, new: Result) -> str:
+    from harness.report.layout import metric_order
+    from harness.report.record import differences, record_id
+    from harness.report.render import render
+    from harness.report.tables import Cell, Column, Row, Table
+
+    def row(name: str, before: float | None, after: float | None, digits: int) -> Row:
+        change = None if before is None or after is None else f"{after - before:+.{digits}f}"
+        values = [None if value is None else f"{value:,.{digits}f}" for value in (before, after)]
+        return Row(tuple(map(Cell, (name, *values, change))))
+
+    names = metric_order(old.task, {**old.metrics, **new.metrics})
+    rows = [row(name, old.metrics.get(name), new.metrics.get(name), 4) for name in names]
+    columns = (Column("", is_number=False), Column("old"), Column("new"), Column("difference"))
+    scores = Table(record_id(old), columns, (*rows, row("n", old.n, new.n, 0)))
+    changed = differences(old, new)
+    if not changed:
+        return render(scores) + "\n\nsame commit, versions, hardware, data and protocol"
+    lines = "\n".join(f"  {what}: {before} -> {after}" for what, before, after in changed)
+    return f"{render(scores)}\n\nWhat else differs:\n{lines}"

@@ -1,0 +1,29 @@
+"""The regression gate: stored records against a fresh run.
+
+`findings` compares records and is pure; `repeat` measures again; `vectors` checks cached vectors on the way;
+`significance` tests what changed; `render` prints it as text, JUnit XML and GitHub annotations.
+"""
+
+from harness.gate.findings import CACHE, Checked, Finding, Key, check_records, compare_records, key_of, tolerances
+from harness.gate.render import github, junit, text, verdict
+from harness.gate.repeat import Options, Repeated, against, check_again, repeat
+
+__all__ = [
+    "CACHE",
+    "Checked",
+    "Finding",
+    "Key",
+    "Options",
+    "Repeated",
+    "against",
+    "check_again",
+    "check_records",
+    "compare_records",
+    "github",
+    "junit",
+    "key_of",
+    "repeat",
+    "text",
+    "tolerances",
+    "verdict",
+]

@@ -1,0 +1,239 @@
+"""Measuring again what records say, into a results folder of its own."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.cache import VectorCache
+from harness.data import DataDir, Source, bundled_sample
+from harness.encoder import Encoder
+from harness.errors import HarnessError, InputError
+from harness.gate.findings import CACHE, Checked, Finding, Key, check_records, key_of, with_significance
+from harness.gate.significance import significance
+from harness.gate.vectors import Audited
+from harness.names import split_tag
+from harness.registry import encoder_info, load_encoder, one_line
+from harness.report.layout import SAMPLE
+from harness.results import Result, ResultStore
+from harness.runner import Planned, Progress, Run, Silent
+from harness.spec import parse_spec
+from harness.tasks import Task, get_task, task_names
+
+
+@dataclass
+class Repeated:
+    """What became of the records that were to be measured again, besides the fresh records themselves.
+
+    Attributes:
+        problems: why there is no fresh record.
+        skipped: which could not be measured here and need not be, and why.
+        caches: of each encoder that had cached vectors, what the look at them gave.
+    """
+
+    problems: dict[Key, Finding] = field(default_factory=dict)
+    skipped: dict[Key, str] = field(default_factory=dict)
+    caches: list[Checked] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to measure again.
+
+    Attributes:
+        data: the data directory; None if there is none. The bundled sample serves its own records only.
+        cache_dir: the cache whose vectors are compared, or used (`use_cached`); see `harness.gate.vectors`.
+        specs: by encoder, the spec string to load instead of the records'.
+        must_measure: a record whose data are not here has failed, even if nothing of its data set is here.
+        must_load: encoders of which that is true, too, where they lack a package or a download.
+        defaults: `device` and `batch_size`, for encoders that have such options.
+    """
+
+    data: DataDir | None = None
+    cache_dir: Path | None = None
+    use_cached: bool = False
+    specs: Mapping[str, str] = field(default_factory=dict)
+    must_measure: bool = False
+    must_load: frozenset[str] = frozenset()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+
+def check_again(
+    stored: Sequence[Result], everything: Sequence[Result], stored_in: Path, options: Options, progress: Progress
+) -> list[Checked]:
+    """Measure the records again in a temporary folder, and compare.
+
+    Args:
+        stored: the records to check; the parts of averages must be among them.
+        everything: all records of their results folder, which is `stored_in`.
+    """
+    with tempfile.TemporaryDirectory(prefix="leaderboard-") as folder:
+        repeated = repeat(stored, Path(folder), options, progress)
+        checked = against(stored, everything, stored_in, Path(folder), repeated)
+    return checked + repeated.caches
+
+
+def against(
+    stored: Sequence[Result],
+    everything: Sequence[Result],
+    stored_in: Path,
+    fresh_in: Path,
+    repeated: Repeated | None = None,
+) -> list[Checked]:
+    """The records against those of a fresh run, with the significance of what changed; see `check_again`."""
+    repeated = repeated or Repeated()
+    old = {key_of(result): result for result in everything}
+    new = {key_of(result): result for result in ResultStore(fresh_in).load()}
+    checked = []
+    for one in check_records(stored, new.values(), repeated.problems, repeated.skipped, everything):
+        changed = [finding.what for finding in one.findings if finding.kind == "score"]
+        texts = {metric: significance(metric, old[one.key], old, stored_in, new, fresh_in) for metric in changed}
+        checked.append(with_significance(one, texts))
+    return checked
+
+
+def repeat(stored: Iterable[Result], results: Path, options: Options, progress: Progress | None = None) -> Repeated:
+    """Measure the records again, averages by their parts; fresh records and rows go to the folder `results`.
+
+    Vectors are computed afresh unless `options.use_cached`. What fails is told in `problems`; the others go on.
+
+    Raises:
+        HarnessError: what no record is to blame for: a full disk, say.
+    """
+    progress = progress or Silent()
+    repeated = Repeated()
+    sets = _Sets(options.data)
+    by_spec: dict[tuple[str, str], list[Result]] = {}
+    for record in stored:
+        if not record.parts:
+            by_spec.setdefault((record.encoder, options.specs.get(record.encoder) or record.spec), []).append(record)
+    for (name, spec), records in by_spec.items():
+        plan = _plan(records, sets, options, repeated)
+        if not plan:
+            continue
+        keys = [(name, planned.task.name, source.subset) for planned in plan for source in planned.sources]
+        try:
+            head = parse_spec(spec).head if spec else _no_spec()
+            needs = encoder_info(head).needs(head)
+            if needs and name not in options.must_load:
+                repeated.skipped |= dict.fromkeys(keys, f"the encoder needs: {needs}")
+                continue
+            encoder = load_encoder(spec, **options.defaults)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # an encoder may fail in any way: `sys.exit(0)` is no pass
+            why = f"encoder cannot be loaded: {one_line(error)}"
+            progress.note(f"{name}: {why}")
+            repeated.problems |= dict.fromkeys(keys, Finding("failed", "encoder", why, "stored", "failed"))
+            continue
+        _measure(encoder, spec, plan, results, options, repeated, progress)
+    return repeated
+
+
+def _no_spec() -> str:
+    raise InputError(
+        "the record names no spec string (an encoder object was measured from Python); give --encoder SPEC"
+    )
+
+
+def _measure(
+    encoder: Encoder,
+    spec: str,
+    plan: Sequence[Planned],
+    results: Path,
+    options: Options,
+    repeated: Repeated,
+    progress: Progress,
+) -> None:
+    audited = Audited(encoder, VectorCache(options.cache_dir).of(encoder), use_cached=options.use_cached)
+    with tempfile.TemporaryDirectory(prefix="leaderboard-") as vectors:
+        run = Run(VectorCache(vectors), ResultStore(results), progress=progress)
+        run(audited, plan, spec=spec, modules=encoder_info(parse_spec(spec).head).modules)
+    for name, task, subset, error in run.failures:
+        why = f"failed: {one_line(error)}"
+        repeated.problems[name, task, subset] = Finding("failed", "encoder", why, "stored", "failed")
+    if audited.compared:
+        repeated.caches.append(_cache_check(audited))
+
+
+def _cache_check(audited: Audited) -> Checked:
+    key = (audited.name, *CACHE)
+    if not audited.stale:
+        return Checked(key)
+    message = (
+        f"cache: {audited.stale:,} of {audited.compared:,} cached vectors are not what the encoder gives, the worst "
+        f"{100 * audited.worst:.0f} % of its length apart (as for {audited.example[:60]!r}): other weights under the "
+        "same fingerprint; `leaderboard cache clear` removes them"
+    )
+    return Checked(key, (Finding("cache", "vectors", message, f"{audited.compared:,}", f"{audited.stale:,} stale"),))
+
+
+def _plan(records: Sequence[Result], sets: _Sets, options: Options, repeated: Repeated) -> list[Planned]:
+    """What of these can be measured here; why the others cannot goes to `repeated`."""
+    plan: dict[str, Planned] = {}
+    for record in records:
+        key = key_of(record)
+        try:
+            task = get_task(record.task)
+        except HarnessError as error:
+            repeated.problems[key] = Finding("missing", "task", one_line(error), "stored", "–")
+            continue
+        try:
+            source = sets.find(task, record)
+            if source is not None:
+                task.load(source)  # before anything is encoded
+        except HarnessError as error:
+            repeated.problems[key] = Finding("data", "files", f"data: {one_line(error)}", "read", "not readable")
+            continue
+        if source is not None:
+            plan.setdefault(task.name, Planned(task, [])).sources.append(source)
+        elif options.must_measure or sets.has(record):
+            repeated.problems[key] = Finding("missing", "data", _absent(record), "stored", "no data")
+        else:
+            repeated.skipped[key] = f"no {record.dataset['name']} data here"
+    return list(plan.values())
+
+
+def _absent(record: Result) -> str:
+    names = list(record.dataset.get("files", {}))
+    listed = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
+    return f"missing: the data of {record.task} {record.subset} are not there ({listed})"
+
+
+class _Sets:
+    """The sets of the data directory and of the bundled sample, found once a task."""
+
+    def __init__(self, data: DataDir | None):
+        self._data = data
+        self._found: dict[tuple[str, bool], dict[str, Source]] = {}
+
+    def find(self, task: Task, record: Result) -> Source | None:
+        """The set of a record. Raises InputError if a set of the task lacks a file."""
+        return self._of(task, _is_sample(record)).get(record.subset)
+
+    def has(self, record: Result) -> bool:
+        """Whether something of each data set that a record is of is here: then its set is not just elsewhere."""
+        if _is_sample(record):
+            return True
+        present: set[str] = set()
+        for name in task_names():  # a joined set has its parts in another task
+            with suppress(HarnessError):
+                present.update(
+                    n for source in self._of(get_task(name), False).values() for n in source.dataset.split("+")
+                )
+        return present.issuperset(record.dataset["name"].split("+"))
+
+    def _of(self, task: Task, is_sample: bool) -> dict[str, Source]:
+        key = task.name, is_sample
+        if key not in self._found:
+            data = bundled_sample() if is_sample else self._data
+            self._found[key] = task.sources(data) if data else {}
+        return self._found[key]
+
+
+def _is_sample(record: Result) -> bool:
+    return split_tag(record.subset)[1] == SAMPLE

@@ -1,0 +1,71 @@
+"""Whether a changed score is a real difference: from per-item rows, where they were kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isnan
+from pathlib import Path
+
+from harness.errors import HarnessError
+from harness.gate.findings import Key
+from harness.report.cells import p_text
+from harness.results import Result
+from harness.rows import rows_of
+from harness.stats import Resampling, Sample, average, bca_interval, bootstrap, randomisation_p, sample_of
+from harness.tasks import Rows, Task, get_task
+
+PLAN = Resampling(resamples=2_000)
+
+
+def significance(
+    metric: str, old: Result, stored: Mapping[Key, Result], stored_in: Path, fresh: Mapping[Key, Result], fresh_in: Path
+) -> str:
+    """What there is to say of a metric that changed: one of three.
+
+    `p 0.012`: the paired test (approximate randomisation) of the old rows against the new, where both are there and of
+    the same items. `old value in [75.8, 81.7]` (or `not in`): the BCa interval of the new value from its rows. Empty:
+    no rows, or the metric is a threshold.
+
+    Args:
+        old: the stored record, of which there is a fresh one.
+        stored, fresh: all records by encoder, task and subset.
+        stored_in, fresh_in: the results folders, which hold the rows.
+    """
+    try:
+        task = get_task(old.task)
+        new_rows = _rows(old, fresh, fresh_in, task)
+        if not new_rows:
+            return ""
+        new = _sample(task, metric, [[rows] for rows in new_rows])
+    except HarnessError:  # rows that are damaged or lack what the metric needs; a threshold
+        return ""
+    try:
+        old_rows = _rows(old, stored, stored_in, task)
+        if old_rows:
+            pairs = [[before, after] for before, after in zip(old_rows, new_rows, strict=True)]
+            [p] = randomisation_p(_sample(task, metric, pairs), [(0, 1)], PLAN)
+            return "" if isnan(p) else f"p {p_text(p)}"
+    except HarnessError:  # other items than before, or damaged
+        pass
+    [interval] = bca_interval(bootstrap(new, PLAN))
+    if isnan(interval.low):
+        return ""
+    is_inside = interval.low <= old.metrics[metric] <= interval.high
+    return f"old value {'in' if is_inside else 'not in'} [{interval.low:.1f}, {interval.high:.1f}]"
+
+
+def _rows(old: Result, records: Mapping[Key, Result], results: Path, task: Task) -> list[Rows]:
+    """The rows of a record, or of each part of an average; empty unless all are there."""
+    found = []
+    for subset in old.parts or [old.subset]:
+        record = records.get((old.encoder, old.task, subset))
+        rows = rows_of(results, task, record) if record else None
+        if rows is None:
+            return []
+        found.append(rows)
+    return found
+
+
+def _sample(task: Task, metric: str, rows: list[list[Rows]]) -> Sample:
+    samples = [sample_of(task, metric, of_set) for of_set in rows]
+    return samples[0] if len(samples) == 1 else average(samples)

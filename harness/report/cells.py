@@ -1,0 +1,106 @@
+"""What a table is made of, for any renderer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isnan
+from typing import Literal
+
+MISSING = "–"
+Kind = Literal["text", "score", "gain", "difference", "threshold", "count"]
+Key = tuple[str, str, str]
+"""Task, subset, metric: what one number of an encoder is stored under."""
+
+_DIGITS = {"score": 1, "gain": 1, "difference": 2, "threshold": 4}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One value and how it is printed; None prints as "–".
+
+    Attributes:
+        shown: takes the place of the printed form: a published figure has the digits that it was published with.
+        interval: both ends, printed beside or below the value.
+        is_best: the best of its kind, or not significantly worse; printed bold.
+    """
+
+    value: float | str | None
+    kind: Kind = "text"
+    shown: str = ""
+    interval: tuple[float, float] | None = None
+    is_best: bool = False
+
+    @property
+    def text(self) -> str:
+        """Scores with one decimal, gains so and signed, differences signed with two, thresholds with four."""
+        if self.shown:
+            return self.shown
+        if self.value is None:
+            return MISSING
+        return self.value if isinstance(self.value, str) else self._number(self.value)
+
+    @property
+    def interval_text(self) -> str:
+        """`[75.1, 83.8]`, with the digits of the value; empty without an interval."""
+        return f"[{', '.join(map(self._number, self.interval))}]" if self.interval else ""
+
+    def _number(self, value: float) -> str:
+        if self.kind == "count":
+            return f"{value:,.0f}"
+        digits = _DIGITS.get(self.kind, 1)
+        value = round(value, digits) + 0.0  # -0.04 is to print as 0.0, not as -0.0
+        return f"{value:{'+' if self.kind in ('difference', 'gain') else ''}.{digits}f}"
+
+
+@dataclass(frozen=True)
+class Column:
+    """Heading of a column, in two levels where several columns belong together (`de-en` over `f1_train`)."""
+
+    head: str
+    sub: str = ""
+    is_number: bool = True
+    is_average: bool = False
+
+    @property
+    def label(self) -> str:
+        """The heading in one line."""
+        return f"{self.head} {self.sub}".strip()
+
+
+@dataclass(frozen=True)
+class Row:
+    """The cells of a line, one a column; `is_published`: none of them was measured here."""
+
+    cells: tuple[Cell, ...]
+    is_average: bool = False
+    is_published: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that any renderer can print.
+
+    Attributes:
+        title: one line.
+        columns: headings; the first `n_keys` of them name the row (an encoder; a language's code, name and n).
+        rows: as many cells each as there are columns.
+        notes: footnotes and legend, a line each.
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    n_keys: int = 1
+
+
+def kind_of(metric: str) -> Kind:
+    """How a metric's values are printed."""
+    if metric == "difference":
+        return "difference"
+    return "threshold" if metric == "threshold" else "score"
+
+
+def p_text(p: float) -> str:
+    """`0.012`, `<0.001`; "–" where nothing was tested."""
+    return MISSING if isnan(p) else "<0.001" if p < 0.001 else f"{p:.3f}"

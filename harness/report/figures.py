@@ -1,0 +1,158 @@
+"""The numbers of a board: values with their intervals, which are the best, and what a reader must know of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import isnan
+
+from harness.report.cells import Cell, Key, kind_of, p_text
+from harness.results import Result
+from harness.significance.holm import holm
+from harness.significance.standing import Standing, standing
+from harness.significance.store import Entry, Statistics
+
+P_ZERO = "p"
+"""In place of a metric: the test of the language bias against zero."""
+_BIAS = "difference"
+
+
+class Figures:
+    """The stored numbers of several encoders, as cells.
+
+    The best are those of the results given, so that a table of some of the encoders is right by itself.
+    """
+
+    def __init__(
+        self,
+        results: Sequence[Result],
+        statistics: Mapping[str, Statistics],
+        texts: Mapping[tuple[str, Key], str] | None = None,
+    ):
+        """`statistics`: by task, of these records. `texts`: by encoder and key, what stands in place of a number."""
+        self._results: dict[tuple[str, str], dict[str, Result]] = {}
+        for result in results:
+            self._results.setdefault((result.task, result.subset), {})[result.encoder] = result
+        self._statistics = statistics
+        self._texts = texts or {}
+        self._standings: dict[Key, Standing] = {}
+        self._shown: dict[tuple[str, Key], Result] = {}
+        self._shows_p_zero = False
+
+    def present(self, keys: Iterable[Key]) -> list[Key]:
+        """The keys under which there is something; behind a language bias its test, where there is one."""
+        found = []
+        for key in keys:
+            task, subset, metric = key
+            own = self._results.get((task, subset), {}).values()
+            if any(metric in result.metrics for result in own) or any(key == other for _, other in self._texts):
+                found.append(key)
+            if metric == _BIAS and any(self._p_zero(result) is not None for result in own):
+                found.append((task, subset, P_ZERO))
+        return found
+
+    def cell(self, encoder: str, key: Key) -> Cell:
+        """A number with its interval, bold if it is among the best."""
+        task, subset, metric = key
+        result = self._results.get((task, subset), {}).get(encoder)
+        if (encoder, key) in self._texts:
+            return Cell(self._texts[encoder, key])
+        if result is not None and metric == P_ZERO:
+            self._shows_p_zero = True
+            p = self._corrected(task).get((encoder, subset))
+            return Cell(p, shown=p_text(p)) if p is not None else Cell("")
+        if result is None or metric not in result.metrics:
+            return Cell(None, kind_of(metric))
+        self._shown[encoder, key] = result
+        return Cell(
+            result.metrics[metric],
+            kind_of(metric),
+            interval=interval_of(result, metric, self._statistics),
+            is_best=encoder in self._standing(key).best,
+        )
+
+    def signature(self, task: str) -> str:
+        """What is to be added to the signature of a task's scores: how intervals and tests were made."""
+        has_some = any(self._entry(r) for (_, (name, *_)), r in self._shown.items() if name == task)
+        return f"|{self._statistics[task].signature}" if has_some else ""
+
+    def legend(self) -> list[str]:
+        """What intervals and bold mean, and for whom there is none; of the cells that were asked for."""
+        notes = []
+        known = [self._statistics[t] for t in dict.fromkeys(key[0] for _, key in self._shown) if t in self._statistics]
+        with_interval = [
+            key for (_, key), r in self._shown.items() if interval_of(r, key[2], self._statistics) is not None
+        ]
+        if with_interval:
+            notes.append(interval_note(self._statistics[with_interval[0][0]]))
+        keys = list(dict.fromkeys(key for _, key in self._shown))
+        if any(self._standing(key).best for key in keys):
+            alpha = round(1 - known[0].level, 12) if known else 0.05
+            notes.append(
+                "bold (* where text is plain): the best, and all that are not significantly worse than it "
+                f"(paired randomisation test, p >= {alpha:g}, corrected by Holm over the encoders)"
+            )
+        if self._shows_p_zero:
+            notes.append(f"{P_ZERO}: the difference against zero (bootstrap), corrected by Holm over all of the table")
+        without: dict[str, list[str]] = {}
+        untested: dict[str, list[str]] = {}
+        for (encoder, key), result in self._shown.items():
+            if self._entry(result) is None and key[2] != "threshold":
+                without.setdefault(encoder, []).append(key[1])
+            elif encoder in self._standing(key).untested - self._standing(key).best:
+                untested.setdefault(encoder, []).append(key[1])
+        if without:
+            notes.append(
+                f"no interval and no test: {self._listed(without)}; `leaderboard run --save-rows` measures again "
+                "what has no per-item rows"
+            )
+        if untested:
+            notes.append(f"not tested against the best, so not bold: {self._listed(untested)}")
+        return notes
+
+    def _listed(self, subsets_of: Mapping[str, Sequence[str]]) -> str:
+        """Encoders; with the subsets where it is not all that they have in the table."""
+        texts = []
+        for encoder, subsets in sorted(subsets_of.items()):
+            own = list(dict.fromkeys(subsets))
+            few = f" on {', '.join(own[:3])}" + (f" and {len(own) - 3} more" if len(own) > 3 else "")
+            everything = {key[1] for name, key in self._shown if name == encoder}
+            texts.append(encoder + ("" if set(own) == everything else few))
+        return ", ".join(texts)
+
+    def _standing(self, key: Key) -> Standing:
+        task, subset, metric = key
+        if key not in self._standings:
+            own = list(self._results.get((task, subset), {}).values())
+            self._standings[key] = standing(own, metric, self._statistics.get(task, Statistics()))
+        return self._standings[key]
+
+    def _entry(self, result: Result) -> Entry | None:
+        statistics = self._statistics.get(result.task)
+        return statistics.entry(result) if statistics else None
+
+    def _p_zero(self, result: Result) -> float | None:
+        entry = self._entry(result)
+        return entry.p_zero.get(_BIAS) if entry else None
+
+    def _corrected(self, task: str) -> dict[tuple[str, str], float]:
+        """By encoder and subset, the tests of the bias against zero, corrected over all of them."""
+        tests = {
+            (encoder, subset): p
+            for (name, subset), own in self._results.items()
+            if name == task
+            for encoder, result in own.items()
+            if (p := self._p_zero(result)) is not None
+        }
+        return dict(zip(tests, holm(list(tests.values())), strict=True))
+
+
+def interval_of(result: Result, metric: str, statistics: Mapping[str, Statistics]) -> tuple[float, float] | None:
+    """The interval of one of a record's scores; None if there is none, or too few items for one."""
+    entry = statistics[result.task].entry(result) if result.task in statistics else None
+    ends = entry.interval.get(metric) if entry else None
+    return None if ends is None or isnan(ends[0]) else ends
+
+
+def interval_note(statistics: Statistics) -> str:
+    """The line that explains the brackets."""
+    return f"[low, high]: {100 * statistics.level:g} % interval (BCa bootstrap of the items)"

@@ -1,0 +1,209 @@
+"""`RESULTS/statistics/TASK.json`: of each encoder and subset the intervals, and the tests against the other encoders.
+
+Every entry names the record that it was computed from, by a digest of what makes its scores: with another fingerprint,
+protocol, data set or score the entry is stale, and is neither read nor kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from math import isfinite, nan
+from pathlib import Path
+from typing import Any
+
+from harness.errors import InputError
+from harness.names import check_folder_name
+from harness.results import Result, ResultStore, cannot_write, write_atomically
+
+Key = tuple[str, str]
+"""Encoder and subset."""
+JOINING = "joining"
+"""Under which name an entry of a language bias has `harness.stats.Joining.as_dict`."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The statistics of one record.
+
+    Attributes:
+        of: the record's `digest`.
+        interval: by metric, both ends; NaN where there are too few items.
+        p: by metric and other encoder (those later in the alphabet: a pair is kept once), the paired test, not
+            corrected.
+        p_zero: by metric, the test against zero (of language bias).
+        more: what else a task keeps (`JOINING`).
+    """
+
+    of: str
+    interval: dict[str, tuple[float, float]] = field(default_factory=dict)
+    p: dict[str, dict[str, float]] = field(default_factory=dict)
+    p_zero: dict[str, float] = field(default_factory=dict)
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def merged(self, new: Entry) -> Entry:
+        """With the numbers of another entry of the same record."""
+        p = {metric: self.p.get(metric, {}) | new.p.get(metric, {}) for metric in {**self.p, **new.p}}
+        return Entry(self.of, self.interval | new.interval, p, self.p_zero | new.p_zero, self.more | new.more)
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What is known of one task's results.
+
+    Attributes:
+        signature: the resampling spelt out (`harness.stats.Resampling.signature`).
+        level: of the intervals.
+    """
+
+    signature: str = ""
+    level: float = 0.95
+    entries: dict[Key, Entry] = field(default_factory=dict)
+
+    def current(self, records: Iterable[Result]) -> Statistics:
+        """Without what belongs to none of these records of the task."""
+        digests = {(record.encoder, record.subset): digest(record) for record in records}
+        entries = {key: entry for key, entry in self.entries.items() if entry.of == digests.get(key)}
+        return Statistics(self.signature, self.level, {k: _current(e, k[1], entries) for k, e in entries.items()})
+
+    def entry(self, result: Result) -> Entry | None:
+        """The entry of a record, if there is one."""
+        return self.entries.get((result.encoder, result.subset))
+
+    def p(self, first: Result, second: Result, metric: str) -> float | None:
+        """The paired test of two encoders on the same subset; None if they were not tested."""
+        if first.encoder > second.encoder:
+            first, second = second, first
+        entry = self.entry(first)
+        return entry.p.get(metric, {}).get(second.encoder) if entry else None
+
+
+def digest(result: Result) -> str:
+    """What a record's statistics depend on, in 12 characters."""
+    scores = sorted(result.metrics.items())
+    text = json.dumps([result.fingerprint, result.signature, result.dataset.get("sha256", ""), scores])
+    return sha256(text.encode()).hexdigest()[:12]
+
+
+class StatisticsStore:
+    """The statistics below one results folder."""
+
+    def __init__(self, root: str | Path):
+        self.root = Path(root)
+
+    def file(self, task: str) -> Path:
+        """Where a task's statistics are."""
+        return self.root / "statistics" / f"{check_folder_name(task, 'task')}.json"
+
+    def of(self, records: Sequence[Result]) -> dict[str, Statistics]:
+        """By task, what is known of these records. Raises InputError as `load`."""
+        by_task: dict[str, list[Result]] = {}
+        for record in records:
+            by_task.setdefault(record.task, []).append(record)
+        return {task: self.load(task).current(own) for task, own in by_task.items()}
+
+    def load(self, task: str) -> Statistics:
+        """A task's statistics, stale ones among them; empty if there are none.
+
+        Raises:
+            InputError: the file holds something else.
+        """
+        file = self.file(task)
+        try:
+            return _parsed(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else Statistics()
+        except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
+            why = " ".join(str(error).split())
+            raise InputError(f"{file}: no statistics ({why}); delete it, `leaderboard run` makes it again") from None
+
+    def merge(self, task: str, new: Statistics, records: Mapping[Key, str]) -> None:
+        """Add entries; all others stay, unless their record is no longer there or their resampling is another.
+
+        records: the digests of all records that `new` was computed from. What has been measured anew in the meantime
+        is left out. Safe against a kill and against other processes.
+
+        Raises:
+            InputError: the folder cannot be written, or the file holds something else.
+        """
+        from filelock import FileLock  # not needed for reading
+
+        file = self.file(task)
+        store = ResultStore(self.root)
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            store.records.mkdir(parents=True, exist_ok=True)
+            with FileLock(store.records / ".lock"):  # the records': what they say must not change meanwhile
+                now = store.load(task=task)
+                old = self.load(task)
+                entries = old.current(now).entries if old.signature == new.signature else {}
+                same = {key for r in now if records.get(key := (r.encoder, r.subset)) == digest(r)}
+                for key in new.entries.keys() & same:
+                    entry = _current(new.entries[key], key[1], same)
+                    entries[key] = entries[key].merged(entry) if key in entries else entry
+                write_atomically(file, _dump(Statistics(new.signature, new.level, entries)))
+        except OSError as error:
+            raise cannot_write(file, error) from None
+
+
+def _current(entry: Entry, subset: str, known: Container[Key]) -> Entry:
+    """Without the tests against encoders that are not known on this subset."""
+    p = {m: {name: p for name, p in tests.items() if (name, subset) in known} for m, tests in entry.p.items()}
+    return replace(entry, p=p)
+
+
+def _dump(statistics: Statistics) -> bytes:
+    """JSON with sorted keys, a line an entry: small, and a change is seen where it is."""
+    by_encoder: dict[str, dict[str, Entry]] = {}
+    for (encoder, subset), entry in sorted(statistics.entries.items()):
+        by_encoder.setdefault(encoder, {})[subset] = entry
+    encoders = [
+        f"  {_text(encoder)}: {{\n"
+        + ",\n".join(f"   {_text(subset)}: {_text(_plain(entry))}" for subset, entry in own.items())
+        + "\n  }"
+        for encoder, own in by_encoder.items()
+    ]
+    head = f'{{\n "level": {_text(statistics.level)},\n "signature": {_text(statistics.signature)},\n'
+    return (head + ' "statistics": {\n' + ",\n".join(encoders) + "\n }\n}\n").encode()
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    parts = {
+        "of": entry.of,
+        "interval": {metric: [_rounded(end, 4) for end in ends] for metric, ends in entry.interval.items()},
+        "p": {metric: {k: _rounded(p, 6) for k, p in tests.items()} for metric, tests in entry.p.items() if tests},
+        "p_zero": {metric: _rounded(p, 6) for metric, p in entry.p_zero.items()},
+        "more": entry.more,
+    }
+    return {name: part for name, part in parts.items() if part}
+
+
+def _rounded(value: float, digits: int) -> float | None:
+    return round(value, digits) if isfinite(value) else None
+
+
+def _parsed(content: Any) -> Statistics:
+    entries = {
+        (encoder, subset): Entry(
+            of=str(entry["of"]),
+            interval={metric: (_number(low), _number(high)) for metric, (low, high) in entry["interval"].items()},
+            p={metric: {k: _number(p) for k, p in tests.items()} for metric, tests in entry.get("p", {}).items()},
+            p_zero={metric: _number(p) for metric, p in entry.get("p_zero", {}).items()},
+            more=dict(entry.get("more", {})),
+        )
+        for encoder, own in content["statistics"].items()
+        for subset, entry in own.items()
+    }
+    return Statistics(str(content["signature"]), _number(content["level"]), entries)
+
+
+def _number(value: Any) -> float:
+    if value is None:
+        return nan
+    if not isinstance(value, int | float):
+        raise ValueError(f"{value!r} is no number")
+    return float(value)

@@ -1,0 +1,213 @@
+"""Bringing the statistics of a results folder up to date with its records, from their per-item rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+
+from harness.errors import HarnessError
+from harness.registry import one_line
+from harness.results import Result, ResultStore
+from harness.rows import has_rows, rows_folder, rows_of
+from harness.runner import Progress, Silent
+from harness.significance.standing import NO_SCORES
+from harness.significance.store import JOINING, Entry, Key, Statistics, StatisticsStore, digest
+from harness.stats import (
+    Replicates,
+    Resampling,
+    Sample,
+    average,
+    bca_interval,
+    bootstrap_each,
+    bootstrap_p,
+    is_vectorised,
+    joining,
+    randomisation_p,
+    sample_of,
+)
+from harness.tasks import Rows, Task
+from harness.tasks.language_bias import language_bias
+
+_SAVE_EVERY_S, _SAY_EVERY_S = 5.0, 10.0
+_BIAS, _THRESHOLD = NO_SCORES
+MakeSample = Callable[[str, Sequence[str]], Sample]
+"""Of a metric and encoders."""
+
+
+def update_statistics(
+    store: ResultStore,
+    tasks: Sequence[Task],
+    plan: Resampling | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Compute the intervals and tests that are missing or stale, as far as there are rows for them.
+
+    What there are no rows for is left as it is. Of another package's task the main metric alone is resampled, and a
+    tenth as often, since its `aggregate` is called for every resample; one that fails at it is said and left out.
+
+    Raises:
+        InputError: a file of statistics or records that holds something else, or a folder that cannot be written.
+    """
+    for task in tasks:
+        usual = Resampling() if is_vectorised(task) else Resampling(resamples=1_000)
+        _update(store, task, plan or usual, progress or Silent())
+
+
+def _update(store: ResultStore, task: Task, plan: Resampling, progress: Progress) -> None:
+    kept = StatisticsStore(store.root)
+    records = {(r.encoder, r.subset): r for r in store.load(task=task.name) if r.signature == task.full_signature}
+    known = kept.load(task.name).current(records.values())
+    if known.signature != plan.signature:
+        known = Statistics(plan.signature, plan.level)
+    digests = {key: digest(record) for key, record in records.items()}
+    rows = _Rows(store.root, task, records, progress)
+    todo = list(_missing(task, records, known, rows))
+    found: dict[Key, Entry] = {}
+    saved = said = time.monotonic()
+    for place, missing in enumerate(todo):
+        if place == 0 or time.monotonic() - said > _SAY_EVERY_S:
+            done = f"{place} of {len(todo)} done" if place else f"{len(todo)} subsets, {plan.resamples:,} resamples"
+            progress.note(f"{task.name}: intervals and tests ({done})")
+            said = time.monotonic()
+        try:
+            found |= _computed(task, missing, rows, digests, plan)
+        except Exception as error:
+            if is_vectorised(task) and not isinstance(error, HarnessError):
+                raise
+            progress.note(f"warning: no intervals of {task.name} {missing.subset}: {one_line(error)}")
+        if found and (time.monotonic() - saved > _SAVE_EVERY_S or place == len(todo) - 1):
+            kept.merge(task.name, Statistics(plan.signature, plan.level, found), digests)
+            found, saved = {}, time.monotonic()
+
+
+class _Rows:
+    """The rows of one task's records; of an average those of each of its parts."""
+
+    def __init__(self, root: Path, task: Task, records: Mapping[Key, Result], progress: Progress):
+        self._root, self._task, self._records, self._progress = root, task, records, progress
+        self._read: dict[Key, Rows | None] = {}
+
+    def are_there(self, record: Result) -> bool:
+        """Whether there are files for all of it."""
+        folder = rows_folder(self._root, record)
+        return all(has_rows(folder, subset) for subset in record.parts or [record.subset])
+
+    def of(self, encoder: str, subset: str) -> list[Rows] | None:
+        """Those of its parts, or of itself alone; None, and a warning, where they are damaged or another record's."""
+        found = [self._of_set((encoder, part)) for part in self._records[encoder, subset].parts or [subset]]
+        rows = [own for own in found if own is not None]
+        return rows if len(rows) == len(found) else None
+
+    def _of_set(self, key: Key) -> Rows | None:
+        if key not in self._read:
+            try:
+                self._read[key] = rows_of(self._root, self._task, self._records[key]) if key in self._records else None
+            except HarnessError as error:
+                self._progress.note(f"warning: {error}")
+                self._read[key] = None
+        return self._read[key]
+
+
+@dataclass
+class _Missing:
+    """What is to be computed on one subset: by metric the encoders without an interval, and the untested pairs.
+
+    `joinings`: encoders of which it is not known what joining the sets of a language bias costs.
+    """
+
+    subset: str
+    intervals: dict[str, list[str]] = field(default_factory=dict)
+    pairs: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    joinings: list[str] = field(default_factory=list)
+
+    @property
+    def encoders(self) -> list[str]:
+        """All that have a part in it, by name."""
+        tested = (name for pairs in self.pairs.values() for pair in pairs for name in pair)
+        return sorted({*self.joinings, *tested, *(name for names in self.intervals.values() for name in names)})
+
+
+def _missing(task: Task, records: Mapping[Key, Result], known: Statistics, rows: _Rows) -> Iterator[_Missing]:
+    """What the statistics lack and there are rows for."""
+    metrics = [metric for metric in task.metrics if metric != _THRESHOLD]
+    by_items: dict[tuple[str, str], list[Result]] = {}  # only what was measured on the same items is compared
+    for (_, subset), record in sorted(records.items()):
+        by_items.setdefault((subset, record.dataset.get("sha256", "")), []).append(record)
+    for (subset, _), own in by_items.items():
+        missing = _Missing(subset)
+        for metric in metrics if is_vectorised(task) else metrics[:1]:
+            having = [record for record in own if metric in record.metrics]
+            without = [r for r in having if not ((entry := known.entry(r)) and metric in entry.interval)]
+            untested = [(a, b) for a, b in combinations(having, 2) if known.p(a, b, metric) is None]
+            ready = {r.encoder for r in having if rows.are_there(r)} if without or untested else set()
+            if names := [r.encoder for r in without if r.encoder in ready]:
+                missing.intervals[metric] = names
+            pairs = [(a.encoder, b.encoder) for a, b in untested if {a.encoder, b.encoder} <= ready]
+            if pairs and metric != _BIAS:
+                missing.pairs[metric] = pairs
+        if task is language_bias:
+            without = [r for r in own if not ((entry := known.entry(r)) and JOINING in entry.more)]
+            missing.joinings = [r.encoder for r in without if rows.are_there(r)]
+        if missing.encoders:
+            yield missing
+
+
+def _computed(
+    task: Task, missing: _Missing, rows: _Rows, digests: Mapping[Key, str], plan: Resampling
+) -> dict[Key, Entry]:
+    subset = missing.subset
+    parts = {name: own for name in missing.encoders if (own := rows.of(name, subset)) is not None}
+
+    def sample(metric: str, names: Sequence[str]) -> Sample:
+        own = [sample_of(task, metric, of_part) for of_part in zip(*(parts[name] for name in names), strict=True)]
+        return own[0] if len(own) == 1 else average(own)
+
+    entries = {name: Entry(digests[name, subset]) for name in parts}
+    for name in missing.joinings:
+        if name in parts:
+            entries[name].more[JOINING] = joining(parts[name][0]).as_dict()
+    for names, of_metric in _resampled(missing.intervals, parts, sample, plan):
+        for metric, replicates in of_metric.items():
+            for name, interval in zip(names, bca_interval(replicates), strict=True):
+                entries[name].interval[metric] = interval.low, interval.high
+            if metric == _BIAS:
+                for name, p in zip(names, bootstrap_p(replicates).tolist(), strict=True):
+                    entries[name].p_zero[metric] = p
+    for metric, untested in missing.pairs.items():
+        pairs = [pair for pair in untested if parts.keys() >= set(pair)]
+        groups = _drawn_together(sorted({name for pair in pairs for name in pair}), metric, sample)
+        for together in [pairs] if len(groups) == 1 else [[pair] for pair in pairs]:
+            names = sorted({name for pair in together for name in pair})
+            places = [(names.index(first), names.index(second)) for first, second in together]
+            for (first, second), p in zip(together, randomisation_p(sample(metric, names), places, plan), strict=True):
+                entries[first].p.setdefault(metric, {})[second] = p
+    return {(name, subset): entry for name, entry in entries.items()}
+
+
+def _resampled(
+    intervals: Mapping[str, Sequence[str]], parts: Collection[str], sample: MakeSample, plan: Resampling
+) -> Iterator[tuple[list[str], dict[str, Replicates]]]:
+    """Encoders, and of each metric their replicates."""
+    by_names: dict[tuple[str, ...], list[str]] = {}
+    for metric, wanted in intervals.items():
+        for group in _drawn_together([name for name in wanted if name in parts], metric, sample):
+            by_names.setdefault(tuple(group), []).append(metric)
+    for names, metrics in by_names.items():
+        # The language bias is the difference of the other two: half of its work is done.
+        derived = [_BIAS] if {_BIAS, "actual", "expected"} <= set(metrics) else []
+        direct = [metric for metric in metrics if metric not in derived]
+        replicates = bootstrap_each([sample(metric, names) for metric in direct], plan)
+        found = dict(zip(direct, replicates, strict=True))
+        yield list(names), found | {metric: found["actual"].minus(found["expected"]) for metric in derived}
+
+
+def _drawn_together(names: Sequence[str], metric: str, sample: MakeSample) -> list[list[str]]:
+    """The encoders in groups that are resampled at once: all, unless what is drawn depends on the encoder (BUCC).
+
+    There each is by itself, so that its interval does not depend on who else is on the board.
+    """
+    alike = len({sample(metric, [name]).units.identity for name in names}) == 1
+    return [list(names)] if alike else [[name] for name in names]

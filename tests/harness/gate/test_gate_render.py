@@ -1,0 +1,93 @@
+"""The outcome of a check as JUnit XML and as GitHub annotations, read back by what is not the code's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote
+from xml.etree import ElementTree
+
+import pytest
+
+from harness.gate import CACHE, Checked, Finding, github, junit, text, verdict
+
+SCORE = Finding("score", "spearman", "spearman 80 -> 79 (-1)", 80.0, 79.0, 0.05, "p 0.012")
+DATA = Finding("data", "a.txt", "data: a.txt: sha256 1 -> 2", "1", "2")
+HOSTILE = Finding("failed", "encoder", "100 %: <b>&\x00\x1b[0m]]>, 'a'\r\nsecond: line", "stored", "failed")
+CHECKED = [
+    Checked(("muse", "sts17", "en-en"), seconds=1.25),
+    Checked(("muse", "sts17", "es-es"), (SCORE, DATA), seconds=2.0),
+    Checked(("muse", "tatoeba", "deu"), skipped="no tatoeba data here"),
+    Checked(("x", "bucc", "de-en@ntrex"), (HOSTILE,)),
+    Checked(("x", *CACHE), (Finding("cache", "vectors", "cache: 1 of 2", "2", "1 stale"),)),
+]
+
+
+def test_junit_has_what_its_readers_count() -> None:
+    root = ElementTree.fromstring(junit(CHECKED).encode())
+    assert root.tag == "testsuites"
+    assert (root.get("tests"), root.get("failures"), root.get("errors"), root.get("skipped")) == ("5", "3", "0", "1")
+    suites = root.findall("testsuite")
+    assert [(s.get("name"), s.get("tests"), s.get("failures"), s.get("skipped")) for s in suites] == [
+        ("muse", "3", "1", "1"),
+        ("x", "2", "2", "0"),
+    ]
+    assert float(root.get("time", "")) == 3.25
+    for suite in suites:
+        cases = suite.findall("testcase")
+        assert len(cases) == int(suite.get("tests", ""))
+        assert len(suite.findall("testcase/failure")) == int(suite.get("failures", ""))
+        assert len(suite.findall("testcase/skipped")) == int(suite.get("skipped", ""))
+        assert len({(case.get("classname"), case.get("name")) for case in cases}) == len(cases)
+        # The schema's attributes and children, no others.
+        assert all(set(case.attrib) == {"classname", "name", "time"} for case in cases)
+        assert {child.tag for case in cases for child in case} <= {"failure", "skipped"}
+    failure = suites[0].find("testcase[@name='es-es']/failure")
+    assert failure is not None and failure.get("type") == "score data"
+    assert failure.get("message") == "spearman 80 -> 79 (-1); p 0.012"
+    assert (failure.text or "").splitlines() == ["spearman 80 -> 79 (-1); p 0.012", "data: a.txt: sha256 1 -> 2"]
+
+
+def test_junit_of_a_message_with_what_xml_does_not_have() -> None:
+    failure = ElementTree.fromstring(junit(CHECKED).encode()).find(".//testsuite[@name='x']/testcase/failure")
+    assert failure is not None and "100 %: <b>&\ufffd\ufffd[0m]]>, 'a'" in (failure.text or "")
+
+
+def test_github_annotations_parse_back() -> None:
+    lines = github(CHECKED, Path("results")).splitlines()
+    assert len(lines) == 3
+    for line, (file, title, message) in zip(
+        lines,
+        [
+            ("results/records/muse/sts17.json", "muse/sts17/es-es: score data", f"{SCORE.line}\n{DATA.line}"),
+            ("results/records/x/bucc.json", "x/bucc/de-en@ntrex: failed", HOSTILE.line),
+            (None, "x/cache/vectors: cache", "cache: 1 of 2"),
+        ],
+        strict=True,
+    ):
+        # As the runner reads it: the command ends at the first `::` after it, properties at commas.
+        command, _, data = line.removeprefix("::error ").partition("::")
+        properties = dict(item.split("=", 1) for item in command.split(","))
+        assert properties.get("file") == file
+        assert unquote(properties["title"]) == title
+        assert unquote(data) == message
+
+
+def test_github_properties_with_what_separates_them() -> None:
+    """A folder whose name has the characters that end a property, or begin an escape."""
+    [line] = github([Checked(("x", "bucc", "de-en"), (DATA,))], Path("a,b:c%41")).splitlines()
+    assert line.startswith("::error file=a%2Cb%3Ac%2541/records/x/bucc.json,title=x/bucc/de-en%3A data::")
+
+
+def test_no_failure_no_annotation() -> None:
+    assert github(CHECKED[:1], Path("results")) == ""
+
+
+def test_text_ends_with_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    assert verdict(CHECKED) == "FAILED: 1 agree, 3 fail (1 cache, 1 data, 1 failed, 1 score), 1 not checked"
+    printed = text(CHECKED).splitlines()
+    assert printed[-1] == verdict(CHECKED)
+    [row] = [line for line in printed if line.startswith("muse/sts17/es-es") and "score" in line]
+    assert row.split() == ["muse/sts17/es-es", "score", "spearman", "80.0000", "79.0000", "-1.0000", "p", "0.012"]
+    assert "  muse tatoeba: 1 record, no tatoeba data here: deu" in printed
+    good_cache = Checked(("muse", *CACHE))  # is no record
+    assert text([*CHECKED[:1], good_cache]) == "passed: 1 agree, 0 fail, 0 not checked"

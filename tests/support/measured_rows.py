@@ -1,0 +1,39 @@
+"""Results with their per-item rows, made without an encoder: planted truth for tests of intervals and tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from result_records import record
+
+from harness.results import Result, ResultStore
+from harness.rows import rows_folder, save_rows
+from harness.runner import averages_of
+from harness.tasks import get_task
+
+N = 80
+
+
+def sts_rows(subset: str, error: float, seed: int, n: int = N) -> dict[str, np.ndarray]:
+    """Cosines that are the gold scores and an error of that size; the gold of a subset is the same for all."""
+    gold = np.random.default_rng(sum(map(ord, subset))).uniform(0, 5, n).round(1)
+    cosine = gold + error * np.random.default_rng([seed, *map(ord, subset)]).normal(size=n)
+    return {"item": np.arange(n), "gold": gold, "cosine": cosine}
+
+
+def store_measured(
+    root: Path, encoder: str, rows: Mapping[str, Mapping[str, np.ndarray]], task: str = "sts17", **other: Any
+) -> list[Result]:
+    """Store what a run would have: rows, records, and the averages that they complete. By subset."""
+    measure = get_task(task)
+    results = []
+    for subset, own in rows.items():
+        metrics = {m: round(v, 6) for m, v in measure.aggregate(own).items() if m in measure.metrics}
+        results.append(record(encoder, task, subset, metrics, measure.full_signature, **other))
+        save_rows(rows_folder(root, results[-1]), subset, own, "npz")
+    ResultStore(root).merge(results, partial(averages_of, measure))
+    return ResultStore(root).load(encoder, task)
