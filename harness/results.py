@@ -172,6 +172,11 @@ def _read(file: Path) -> list[Result]:
     try:
         results = [Result(**record) for record in json.loads(file.read_text(encoding="utf-8"))]
         for result in results:
+            names = (result.encoder, result.task, result.subset, result.fingerprint, result.signature)
+            if not all(isinstance(name, str) for name in names) or not isinstance(result.n, int):
+                raise ValueError("a name that is no text, or an n that is no number")
+            if not isinstance(result.dataset.get("sha256"), str):
+                raise ValueError(f"{result.subset} has no checksum of its data")
             if not all(isfinite(value) for value in result.metrics.values()):
                 raise ValueError(f"a score of {result.subset} is not finite")
             _check_tolerance(result)

@@ -132,8 +132,8 @@ class Run:
         cache: where vectors are kept.
         store: where results are kept; None keeps them nowhere.
         fresh: measure again what is stored (vectors still come from the cache).
-        save_rows: keep the per-item rows as "npz", "jsonl" or "parquet", and measure a stored subset without them again;
-            by default they are kept as "npz" of what is measured anyway.
+        save_rows: keep the per-item rows as "npz", "jsonl" or "parquet", and measure again a stored subset without
+            them; by default they are kept as "npz" of what is measured anyway.
         progress: who wants to know.
         failures: (encoder, task, subset, error) of what failed so far.
     """

@@ -69,6 +69,15 @@ def test_a_file_that_holds_no_records_is_named(tmp_path: Path, content: str) -> 
         ResultStore(tmp_path).load()
 
 
+@pytest.mark.parametrize("change", [{"n": "60"}, {"subset": None}, {"dataset": {}}, {"metrics": {"spearman": "high"}}])
+def test_a_record_with_fields_of_another_kind_is_named(tmp_path: Path, change: dict[str, object]) -> None:
+    ResultStore(tmp_path).merge([BASE])
+    (file,) = tmp_path.glob("records/*/*.json")
+    file.write_text(json.dumps([{**json.loads(file.read_text())[0], **change}]))
+    with pytest.raises(InputError, match="no list of result records"):
+        ResultStore(tmp_path).load()
+
+
 def test_a_file_in_the_folders_place_gives_one_line(tmp_path: Path) -> None:
     (tmp_path / "results").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
