@@ -174,8 +174,8 @@ def _encode(model: Encoder, subset: str, cache_dir: Path | None, progress: Watch
 
 
 def _as_table(result: Audit, encoder: str, subset: str) -> str:
+    from harness.report.cells import Cell, Column, Row, Table
     from harness.report.render import render
-    from harness.report.tables import Cell, Column, Row, Table
 
     heads = ("metric", "F1", "precision", "recall", "threshold", "correct", "extracted", "gold")
     readings = {

@@ -239,9 +239,9 @@ def _notes(lines: Sequence[Line]) -> list[str]:
 
 
 def _render(lines: Sequence[Line], format: Format) -> str:
+    from harness.report.cells import Cell, Column, Row, Table
     from harness.report.published import comparison
     from harness.report.render import markdown_grid, render_long
-    from harness.report.tables import Cell, Column, Row, Table
 
     if format in (Format.csv, Format.json):
         return render_long([_entry(line) for line in lines], format.value)

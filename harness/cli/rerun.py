@@ -80,10 +80,10 @@ def rerun(
 
 
 def _printed(old: Result, new: Result) -> str:
+    from harness.report.cells import Cell, Column, Row, Table
     from harness.report.layout import metric_order
     from harness.report.record import differences, record_id
     from harness.report.render import render
-    from harness.report.tables import Cell, Column, Row, Table
 
     def row(name: str, before: float | None, after: float | None, digits: int) -> Row:
         change = None if before is None or after is None else f"{after - before:+.{digits}f}"

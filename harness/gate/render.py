@@ -10,8 +10,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from harness.gate.findings import Checked, Finding
+from harness.report.cells import MISSING, Cell, Column, Row, Table
 from harness.report.render import render
-from harness.report.tables import MISSING, Cell, Column, Row, Table
 
 _HEADS = ("record", "kind", "what", "old", "new", "difference", "significance")
 _LOG_WIDTH = 200  # of a log, where a table in several blocks is hard to read

@@ -8,7 +8,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
-from harness.report.tables import Cell, Column, Row, Table, tag_notes
+from harness.report.cells import Cell, Column, Row, Table
+from harness.report.tables import tag_notes
 
 if TYPE_CHECKING:  # needs NumPy
     from harness.stats.joining import Joining

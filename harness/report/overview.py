@@ -6,22 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.names import split_tag
+from harness.report.cells import Cell, Column, Key, Row, Table
 from harness.report.figures import Figures
 from harness.report.footnotes import shorten
 from harness.report.layout import SAMPLE, subset_order, task_order
-from harness.report.tables import (
-    Cell,
-    Column,
-    Key,
-    Row,
-    Table,
-    encoder_labels,
-    encoder_rows,
-    missing_note,
-    rank_encoders,
-    split_sample,
-    tag_notes,
-)
+from harness.report.tables import encoder_labels, encoder_rows, missing_note, rank_encoders, split_sample, tag_notes
 from harness.results import Result
 from harness.significance.store import Statistics
 

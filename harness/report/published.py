@@ -14,6 +14,7 @@ from harness.interchange.imported import IMPORTED
 from harness.names import split_tag
 from harness.published import PublishedScore
 from harness.published.matching import Measured, Measurements
+from harness.report.cells import MISSING, Cell, Column, Row, Table, kind_of
 from harness.report.figures import interval_note, interval_of
 from harness.report.layout import (
     board_title,
@@ -25,16 +26,7 @@ from harness.report.layout import (
     task_order,
 )
 from harness.report.selection import stored
-from harness.report.tables import (
-    MISSING,
-    Cell,
-    Column,
-    Row,
-    Table,
-    encoder_labels,
-    kind_of,
-    rank_encoders,
-)
+from harness.report.tables import encoder_labels, rank_encoders
 from harness.results import Result, ResultStore
 from harness.significance.store import Statistics
 

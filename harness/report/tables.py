@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.errors import unknown_name
 from harness.names import split_tag
-from harness.report.cells import MISSING, Cell, Column, Key, Kind, Row, Table, kind_of
+from harness.report.cells import MISSING, Cell, Column, Key, Row, Table
 from harness.report.figures import Figures, interval_of
 from harness.report.footnotes import footnotes
 from harness.report.layout import (
@@ -25,29 +25,6 @@ from harness.report.layout import (
 )
 from harness.results import Result
 from harness.significance.store import Statistics
-
-__all__ = [
-    "FAILED",
-    "MISSING",
-    "Cell",
-    "Column",
-    "Key",
-    "Kind",
-    "Row",
-    "Table",
-    "boards",
-    "encoder_labels",
-    "encoder_rows",
-    "kind_of",
-    "long_form",
-    "missing_note",
-    "rank_encoders",
-    "sort_entries",
-    "sort_rows",
-    "split_sample",
-    "tag_notes",
-    "values_of",
-]
 
 FAILED = "failed"
 FLOOR = "chargrams"

@@ -10,8 +10,9 @@ import sys
 import pytest
 from result_records import STS_SIGNATURE, record, small_board, sts
 
+from harness.report.cells import Cell, Column, Row, Table
 from harness.report.render import render, render_long
-from harness.report.tables import Cell, Column, Row, Table, boards, long_form
+from harness.report.tables import boards, long_form
 from harness.significance.store import Entry, Statistics, digest
 
 

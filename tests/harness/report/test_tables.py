@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from result_records import STS_SIGNATURE, record, small_board, sts
 
+from harness.report.cells import Cell, Table
 from harness.report.layout import LAYOUTS
-from harness.report.tables import Cell, Table, boards, long_form, sort_rows
+from harness.report.tables import boards, long_form, sort_rows
 from harness.results import Result
 from harness.significance.store import Entry, Statistics, digest
 
