@@ -75,6 +75,8 @@ def evaluate(
         HarnessError: bad data, an unknown name, a missing package, vectors that are no vectors.
         RuntimeError: the encoder failed on a subset (its own error is the cause).
     """
+    if results:
+        _check_folder(Path(results))
     names = [subsets] if isinstance(subsets, str) else subsets
     plan = make_plan(_tasks(tasks, Silent()), choose_data(data_dir), names)
     check_data(plan)
@@ -120,6 +122,7 @@ def run_suite(
             that is full. An encoder that fails, in whatever way, is kept in the outcome's failures.
     """
     progress = progress or Silent()
+    _check_folder(results)
     data = choose_data(data_dir, suite)
     chosen_tasks = _tasks(tasks, progress)
     plan = make_plan(chosen_tasks, data, subsets)
@@ -166,6 +169,13 @@ def choose_data(data_dir: str | Path | None = None, suite: str | None = None) ->
     if suite == "paper":
         raise InputError("--suite paper needs the data: give --data-dir or set HARNESS_DATA")
     return bundled_sample()
+
+
+def _check_folder(results: Path) -> None:
+    """Refuse a file in the place of the results folder, before anything is measured in vain."""
+    for path in (results, *results.parents):
+        if path.is_file():
+            raise InputError(f"{path}: cannot be written (a file, not a folder); name another folder for the results")
 
 
 def _tasks(tasks: str | Task | Sequence[str | Task] | None, progress: Progress) -> list[Task]:

@@ -20,6 +20,15 @@ def code_block(language: str, containing: str) -> str:
     return block
 
 
+def test_every_folder_that_a_check_is_held_against_is_there():
+    root = README.parent
+    files = [README, root / ".ci" / "run", *(root / ".github" / "workflows").glob("*.yml")]
+    named = [(file, name) for file in files for name in re.findall(r"--against[ =](\S+)", file.read_text("utf-8"))]
+    assert {file for file, _ in named} == set(files)
+    for file, name in named:
+        assert any((root / name / "records").glob("*/*.json")), f"{file.name}: no records in {name}"
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder where pip put the package."""

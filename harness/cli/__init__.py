@@ -22,6 +22,7 @@ from harness.cli.interruption import INTERRUPTED, prompt_interruption
 from harness.errors import HarnessError
 
 GROUP = "harness.commands"
+_STORE_NOTHING = ("check", "compare", "rerun")
 _SOFTWARE_ERROR = 70  # EX_SOFTWARE of sysexits.h
 
 
@@ -97,15 +98,18 @@ class _Farewell:
     """Says, once, how an interrupted command goes on."""
 
     def __init__(self, arguments: Sequence[str]):
-        self._command = shlex.join(["leaderboard", *arguments])
+        command = shlex.join(["leaderboard", *arguments])
+        if arguments and arguments[0] in _STORE_NOTHING:
+            self._line = f"stopped; nothing is stored, run the same command again: {command}"
+        else:
+            self._line = f"stopped; what was finished is stored, run the same command again to go on: {command}"
         self._lock, self._is_said = threading.Lock(), False
 
     def __call__(self) -> None:
         with self._lock:  # who comes second, and may end the process, waits until it is said
             if not self._is_said:
                 self._is_said = True
-                how = f"run the same command again to go on: {self._command}"
-                say(f"stopped; what was finished is stored, {how}")
+                say(self._line)
 
 
 def say(line: str) -> None:

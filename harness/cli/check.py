@@ -100,6 +100,9 @@ def check(
         raise InputError(f"{run}: --run and --against name the same folder; every record would agree with itself")
     everything = _records(against, "--against")
     specs = _specs(encoder or (), everything)
+    for name, spec in specs.items():
+        if run and spec:
+            raise InputError(f"--run measures nothing, so {spec} is not loaded; give the stored name: --encoder {name}")
     chosen = _choose(everything, specs, task or (), subset or (), suite)
     if run:
         _records(run, "--run")

@@ -95,7 +95,8 @@ def compare(
     with watch() as progress:
         planned = _plan(task, subset, metric, data_dir, progress)
         measured = [_measure(spec, planned, results, cache_dir, progress, device, batch_size) for spec in specs]
-        progress.note(f"{resamples:,} resamples of {sum(len(one.sources) for one in planned)} sets")
+        n = sum(len(one.sources) for one in planned)
+        progress.note(f"{resamples:,} resamples of {n} set{'s' if n > 1 else ''}")
         compared = compare_rows(planned, measured, plan, metric)
     if not any(one.differences for one in compared):
         reasons = [f"{name} on {one.subset}: {why}" for one in compared for name, why in one.missing.items()]

@@ -21,7 +21,7 @@ def import_results(
 
     Takes MODEL/REVISION/TASK.json as mteb's ResultCache and its repository of results have them, and files from before
     mteb 1.11; of the tasks STS17, Tatoeba, BUCC and BUCC.v2. `show --published` and `report` set them beside what was
-    measured. A second import of the same model, revision and task replaces the first.
+    measured. A second import of the same model, revision and task replaces the first. What `export` wrote is left out.
     """
     from harness.interchange.imported import store
     from harness.interchange.mteb_import import read_results

@@ -61,7 +61,6 @@ def rerun(
         cache_dir=cache_dir,
         use_cached=cached,
         specs={old.encoder: encoder} if encoder else {},
-        must_measure=True,
         must_load=frozenset([old.encoder]),
         defaults={"device": device, "batch_size": batch_size},
     )
@@ -70,6 +69,8 @@ def rerun(
     with tempfile.TemporaryDirectory(prefix="leaderboard-") as folder:
         with watch() as progress:
             repeated = repeat(chosen, Path(folder), options, progress)
+        if absent := [repeated.skipped[key] for key in map(key_of, chosen) if key in repeated.skipped]:
+            raise InputError(f"{absent[0]}; give --data-dir or set HARNESS_DATA")
         checked = against(chosen, everything, results, Path(folder), repeated) + repeated.caches
         new = next((r for r in ResultStore(folder).load() if key_of(r) == key_of(old)), None)
     if new is not None:
@@ -92,7 +93,7 @@ def _printed(old: Result, new: Result) -> str:
 
     names = metric_order(old.task, {**old.metrics, **new.metrics})
     rows = [row(name, old.metrics.get(name), new.metrics.get(name), 4) for name in names]
-    columns = (Column("", is_number=False), Column("old"), Column("new"), Column("difference"))
+    columns = (Column("", is_number=False), Column("old"), Column("new"), Column("change"))
     scores = Table(record_id(old), columns, (*rows, row("n", old.n, new.n, 0)))
     changed = differences(old, new)
     if not changed:

@@ -58,10 +58,12 @@ def show(
     """Print what is stored: a table a task, or an entry a number.
 
     A value stands with its interval; the best ones, and those not significantly worse, are bold (marked * in plain
-    text). Both were made by `run` and are kept in RESULTS/statistics/.
+    text). Both were made by `run` and are kept in RESULTS/statistics/; without them nothing is bold.
 
-    Keys of csv and json: encoder, task, subset, metric, value, low, high, n, signature, source ("measured", or a
-    citation), fingerprint, dataset, dataset_sha256, created; with --published also row, measured, difference, note.
+    Keys of csv and json: encoder, task, subset, metric, value, low, high, interval (how it and the tests were made),
+    is_best (true, false, empty if not tested), p_best (against the best, corrected by Holm over the encoders that are
+    shown), p_zero (language bias against zero, corrected so too), n, signature, source ("measured", or a citation),
+    fingerprint, dataset, dataset_sha256, created; with --published also row, measured, difference, note.
     """
     from harness.errors import unknown_name
     from harness.report.render import render, render_long
@@ -73,7 +75,7 @@ def show(
     if record is not None:
         from harness.report.record import show_record
 
-        typer.echo(show_record(stored(ResultStore(results)), record, format.value))
+        typer.echo(show_record(stored(ResultStore(results)), record, format.value, results))
         return
     everything: list[Any]
     if published:

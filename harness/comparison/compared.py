@@ -13,6 +13,7 @@ from harness.runner import Planned
 from harness.stats import (
     Comparison,
     Interval,
+    RankInterval,
     Replicates,
     Resampling,
     Sample,
@@ -24,6 +25,7 @@ from harness.stats import (
     effect_size,
     holm,
     randomisation_p,
+    rank_intervals,
     sample_of,
 )
 from harness.tasks import Rows, Task
@@ -59,7 +61,8 @@ class Difference:
         if second == self.second:
             return self
         c = self.comparison
-        turned = replace(c, difference=-c.difference, low=-c.high, high=-c.low, effect_size=-c.effect_size)
+        # 0 - x and not -x, which makes -0.0 of 0.0.
+        turned = replace(c, difference=0 - c.difference, low=0 - c.high, high=0 - c.low, effect_size=0 - c.effect_size)
         return Difference(self.second, self.first, turned, self.p_holm)
 
 
@@ -76,6 +79,7 @@ class Compared:
             (`harness.stats.best_group`); empty for a bias.
         p_zero: of a bias by encoder, the bootstrap test against 0, corrected by Holm over encoders and biases.
         missing: encoders that have no value, and why.
+        ranks: of an average of three or more encoders, the rank of each with its interval.
     """
 
     task: str
@@ -88,6 +92,7 @@ class Compared:
     parts: tuple[str, ...] = ()
     p_zero: dict[str, float] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
+    ranks: dict[str, RankInterval] = field(default_factory=dict)
 
     def between(self, first: str, second: str) -> Difference | None:
         """First minus second; None where one of them has no value."""
@@ -182,6 +187,7 @@ def _compared(
         ),
         best=frozenset(name for name, is_best in zip(names, best, strict=True) if is_best),
         p_zero=dict(zip(names, bootstrap_p(replicates).tolist(), strict=True)) if kind == "bias" else {},
+        ranks=dict(zip(names, rank_intervals(replicates), strict=True)) if kind == "average" and len(names) > 2 else {},
     )
 
 

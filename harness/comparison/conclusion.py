@@ -13,17 +13,23 @@ from harness.report.cells import p_text as p_text
 from harness.report.layout import layout_of
 from harness.stats import Interval, holm
 
+_ROUNDING = 1e-9
+
 
 def conclusion(compared: Sequence[Compared], encoders: Sequence[str], alpha: float) -> str:
-    """What may be concluded at level alpha: over the sets, of the main average of each task, of the language bias."""
+    """What may be concluded at level alpha: over the sets, of the main average of each task, of the language bias.
+
+    One sentence for two encoders, one for each of these for more.
+    """
     are_two = len(encoders) == 2
     parts = (_two_on_sets if are_two else _many_on_sets)(compared, encoders, alpha)
-    for one in _headlines(compared, "average"):
+    for one in headlines(compared, "average"):
         parts.append((_two_on_average if are_two else _many_on_average)(one, encoders, alpha))
-    parts += [_on_bias(one, encoders) for one in _headlines(compared, "bias")]
+    parts += [_on_bias(one, encoders) for one in headlines(compared, "bias")]
     if are_two:
         parts += _left_open(compared, encoders, alpha)
-    return "; ".join(parts) + "."
+        return "; ".join(parts) + "."
+    return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts)
 
 
 def value_cell(interval: Interval, kind: CellKind = "score", *, is_best: bool = False) -> Cell:
@@ -53,8 +59,13 @@ def holm_against(one: Compared, best: str) -> dict[str, float]:
 
 
 def best_of(one: Compared) -> str:
-    """The encoder with the highest value; of equals the one given first."""
+    """The encoder with the highest value; of equals (see `equals_of`) the one given first."""
     return max(one.values, key=lambda encoder: one.values[encoder].value)
+
+
+def equals_of(one: Compared, best: str) -> list[str]:
+    """That encoder and all with the same value, but for rounding."""
+    return [e for e, interval in one.values.items() if abs(interval.value - one.values[best].value) < _ROUNDING]
 
 
 def _two_on_sets(compared: Sequence[Compared], encoders: Sequence[str], alpha: float) -> list[str]:
@@ -94,13 +105,19 @@ def _many_on_average(one: Compared, encoders: Sequence[str], alpha: float) -> st
     if not one.differences:
         return f"{one.subset} cannot be compared"
     best = best_of(one)
-    texts = []
+    equal = equals_of(one, best)
+    groups: dict[str, list[str]] = {}
     for encoder, p in holm_against(one, best).items():
-        difference = one.between(best, encoder)
+        difference = one.between(encoder, best)
         assert difference is not None  # both have a value
-        no_claim = "" if p < alpha else ", which allows no claim"
-        texts.append(f"{encoder} by {difference_text(difference, one.kind)}, {_p_is(p)}{no_claim}")
-    return f"on {one.subset} {best} is ahead of {', of '.join(texts)}"
+        if encoder not in equal:
+            group = "not tested" if isnan(p) else "worse" if p < alpha else "not significantly worse"
+            tested = "" if isnan(p) else f", {_p_is(p)}"
+            groups.setdefault(group, []).append(f"{encoder} ({difference_text(difference, one.kind)}{tested})")
+    order = ("not significantly worse", "worse", "not tested")
+    others = [f"; {group}: {', '.join(groups[group])}" for group in order if group in groups]
+    are_best = f"the best is {best}" if len(equal) == 1 else f"the best, with equal scores, are {' and '.join(equal)}"
+    return f"on {one.subset} {are_best}{''.join(others)}"
 
 
 def _on_bias(one: Compared, encoders: Sequence[str]) -> str:
@@ -126,7 +143,7 @@ def _left_open(compared: Sequence[Compared], encoders: Sequence[str], alpha: flo
     ]
 
 
-def _headlines(compared: Sequence[Compared], kind: Kind) -> list[Compared]:
+def headlines(compared: Sequence[Compared], kind: Kind) -> list[Compared]:
     """Of each task the average (or bias) that its tables are ranked by."""
 
     def rank(one: Compared) -> int:

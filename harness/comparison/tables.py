@@ -13,11 +13,13 @@ from harness.comparison.conclusion import (
     best_of,
     conclusion,
     difference_cell,
+    equals_of,
+    headlines,
     holm_against,
     value_cell,
 )
 from harness.names import split_tag
-from harness.report.cells import MISSING, Cell, Column, Row, Table, p_text
+from harness.report.cells import BOLD, MISSING, Cell, Column, Row, Table, p_text
 from harness.report.layout import SAMPLE, board_title, task_order
 from harness.report.tables import tag_notes
 from harness.stats import Resampling
@@ -26,7 +28,9 @@ from harness.stats import Resampling
 def tables(
     compared: Sequence[Compared], encoders: Sequence[str], plan: Resampling, signatures: Mapping[str, str]
 ) -> list[Table]:
-    """A table a task (for more than two encoders another, against the best), then win / tie / loss and the conclusion.
+    """A table a task (for more than two encoders others, against the best and of the ranks), then win / tie / loss.
+
+    The conclusion is the last note.
 
     signatures: of each task.
     """
@@ -39,6 +43,7 @@ def tables(
         made = [make(of_task, encoders, alpha)]
         if len(encoders) > 2 and not is_bias:
             made.append(_against_the_best(of_task, alpha))
+            made += [_of_ranks(one, plan) for one in headlines(of_task, "average") if one.ranks]
         title = board_title(task, [of_task[0].metric], split_tag(of_task[0].subset)[1] == SAMPLE)
         if is_bias:
             title = title.removesuffix(": difference x 100") + ": actual - expected score, x 100"
@@ -73,14 +78,14 @@ def _of_two(compared: Sequence[Compared], encoders: Sequence[str], alpha: float)
         values = [_value(one, name, name in better) for name in encoders]
         rows.append(Row((Cell(one.subset), *values, *_difference_cells(one, difference), *last), bool(one.parts)))
     if is_bias:
-        note = "p ... = 0: an encoder's bias against zero, corrected by Holm over encoders and biases"
+        notes = ["p ... = 0: an encoder's bias against zero, corrected by Holm over encoders and biases"]
     else:
-        note = (
-            f"result: of {first}; win or loss where p (Holm) < {alpha:g}; bold (* where text is plain): the better "
-            "one, both in a tie"
-        )
+        notes = [
+            f"result: of {first}; win or loss where p (Holm) < {alpha:g}",
+            f"{BOLD}the better one, both in a tie",
+        ]
     columns = tuple(Column(head, is_number=head not in ("subset", "result")) for head in heads)
-    return Table("", columns, tuple(rows), (note,))
+    return Table("", columns, tuple(rows), tuple(notes))
 
 
 def _difference_cells(one: Compared, difference: Difference | None) -> list[Cell]:
@@ -91,7 +96,7 @@ def _difference_cells(one: Compared, difference: Difference | None) -> list[Cell
         difference_cell(difference, one.kind),
         Cell(p_text(c.p)),
         Cell(p_text(difference.p_holm)),
-        Cell(f"{c.effect_size:+.2f}" if isfinite(c.effect_size) else None),
+        Cell(f"{round(c.effect_size, 2) + 0.0:+.2f}" if isfinite(c.effect_size) else None),
         Cell(c.units, "count"),
     ]
 
@@ -111,8 +116,8 @@ def _of_many(compared: Sequence[Compared], encoders: Sequence[str], alpha: float
         note = "p: the bias against zero, corrected by Holm over encoders and biases"
     else:
         note = (
-            "bold (* where text is plain): the best, and all that are not significantly worse than it "
-            f"(p >= {alpha:g}, corrected over the encoders)"
+            f"{BOLD}the best, and all that are not significantly worse than it (p >= {alpha:g}, corrected by Holm over "
+            "the encoders of a row, not over the rows)"
         )
     return Table("", tuple(columns), tuple(rows), (note,))
 
@@ -134,9 +139,22 @@ def _against_the_best(compared: Sequence[Compared], alpha: float) -> Table:
             difference = one.between(encoder, best)
             assert difference is not None
             cells = _difference_cells(one, replace(difference, p_holm=p))
+            if encoder in equals_of(one, best):
+                cells[0] = replace(cells[0], shown="= best")
             rows.append(Row((Cell(one.subset), Cell(best), Cell(encoder), *cells), bool(one.parts)))
     columns = tuple(Column(head, is_number=head not in ("subset", "best", "encoder")) for head in heads)
     return Table(", against the best of each set", columns, tuple(rows), n_keys=3)
+
+
+def _of_ranks(one: Compared, plan: Resampling) -> Table:
+    """Of all encoders, by rank."""
+    rows = [
+        Row((Cell(encoder), _value(one, encoder, False), Cell(rank.rank, "count"), Cell(f"{rank.low} to {rank.high}")))
+        for encoder, rank in sorted(one.ranks.items(), key=lambda item: item[1].rank)
+    ]
+    columns = (Column("encoder", is_number=False), Column("value"), Column("rank"), Column("interval of the rank"))
+    note = f"interval of the rank: {100 * plan.level:g} %, of all encoders together (Mogstad et al. 2024)"
+    return Table(f", rank on {one.subset}", columns, tuple(rows), (note,))
 
 
 def _win_tie_loss(compared: Sequence[Compared], encoders: Sequence[str], alpha: float) -> Table:
@@ -151,9 +169,15 @@ def _win_tie_loss(compared: Sequence[Compared], encoders: Sequence[str], alpha: 
 
 
 def _legend(plan: Resampling, n_encoders: int) -> list[str]:
-    corrected = "over the sets of all tasks, the averages, and the biases, each by themselves"
+    corrected = (
+        "over the sets of all tasks, the averages, and the biases, each by themselves, which may claim less than the "
+        "tables of `show` and `report`"
+    )
     if n_encoders > 2:
-        corrected = "over the encoders that are held against the best; in win / tie / loss, of each pair over the sets"
+        corrected = (
+            "over the encoders that are held against the best; in win / tie / loss, of each pair over the sets, which "
+            "may claim less than the tables"
+        )
     return [
         f"[low, high]: {100 * plan.level:g} % intervals; p: approximate randomisation; Holm: corrected {corrected}",
         "effect: the difference in standard deviations of its per-item influence; units: the items that are resampled, "
@@ -164,9 +188,17 @@ def _legend(plan: Resampling, n_encoders: int) -> list[str]:
 def _missing(compared: Sequence[Compared]) -> list[str]:
     """Which encoder has no value, and why."""
     notes = [f"{MISSING} {encoder} on {one.subset}: {why}" for one in compared for encoder, why in one.missing.items()]
-    few = [one.subset for one in compared if any(not isfinite(value.low) for value in one.values.values())]
+    few = [one.subset for one in compared if any(not isfinite(d.comparison.p) for d in one.differences)]
     if few:
         notes.append(f"no intervals and tests with fewer than three items: {', '.join(few)}")
+    alike = [
+        f"{encoder} on {one.subset}"
+        for one in compared
+        for encoder, value in one.values.items()
+        if one.subset not in few and not isfinite(value.low)
+    ]
+    if alike:
+        notes.append(f"no interval: all items alike: {', '.join(alike)}")
     return notes
 
 

@@ -32,9 +32,9 @@ class Finding:
     """One thing that is not as it was.
 
     Attributes:
-        kind: score (beyond the tolerance); missing (no fresh record, or no such metric in it); n (number of items);
-            data (checksums, or files that cannot be read); signature (protocol); encoder (fingerprint); cache (cached
-            vectors that are not the encoder's); failed (encoder or task).
+        kind: score (beyond the tolerance); missing (no fresh record, or a metric in one of the two only); n (number of
+            items); data (checksums, or files that cannot be read); signature (protocol); encoder (fingerprint); cache
+            (cached vectors that are not the encoder's); failed (encoder or task).
         what: the metric, the file, ...
         old, new: numbers of a score, else short texts.
         message: one line that says it all.
@@ -133,6 +133,12 @@ def compare_records(old: Result, new: Result, allowed: Mapping[str, float]) -> l
             found.append(
                 Finding("score", metric, f"{metric} {before:.4f} -> {after:.4f} ({how})", before, after, width)
             )
+    # A later version of a task may measure more.
+    if old.metrics and new.task_version == old.task_version:
+        for metric in metric_order(new.task, new.metrics.keys() - old.metrics.keys()):
+            after = new.metrics[metric]
+            message = f"missing: {metric} is not in the stored record (it is {after:.4f} now)"
+            found.append(Finding("missing", metric, message, new=after))
     return found
 
 

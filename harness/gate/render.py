@@ -13,9 +13,9 @@ from harness.gate.findings import Checked, Finding
 from harness.report.cells import MISSING, Cell, Column, Row, Table
 from harness.report.render import render
 
-_HEADS = ("record", "kind", "what", "old", "new", "difference", "significance")
+_HEADS = ("record", "kind", "what", "old", "new", "change", "significance")
 _LOG_WIDTH = 200  # of a log, where a table in several blocks is hard to read
-_NUMBERS = ("old", "new", "difference")
+_NUMBERS = ("old", "new", "change")
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -33,14 +33,17 @@ def text(checked: Sequence[Checked]) -> str:
 
 
 def verdict(checked: Sequence[Checked]) -> str:
-    """One line: how many records agree, fail by which kind of difference, and were skipped."""
+    """One line: how many records agree, fail, with how many findings of each kind, and were skipped."""
     failed = [one for one in checked if one.findings]
     agree = [one for one in checked if not one.findings and not one.skipped and not one.is_cache]
     n_skipped = sum(bool(one.skipped) for one in checked)
     kinds = Counter(finding.kind for one in failed for finding in one.findings)
+    if not failed:
+        return f"passed: {len(agree)} agree, 0 fail, {n_skipped} not checked"
+    n = sum(not one.is_cache for one in failed)
     listed = ", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items()))
-    counts = f"{len(agree)} agree, {len(failed)} fail"
-    return f"{'FAILED' if failed else 'passed'}: {counts}{f' ({listed})' if listed else ''}, {n_skipped} not checked"
+    fail = f"{n} record{' fails' if n == 1 else 's fail'} (findings: {listed})"
+    return f"FAILED: {len(agree)} agree, {fail}, {n_skipped} not checked"
 
 
 def junit(checked: Sequence[Checked]) -> str:
@@ -82,8 +85,8 @@ def github(checked: Sequence[Checked], against: Path) -> str:
 
 
 def _row(one: Checked, finding: Finding) -> Row:
-    difference = finding.difference
-    signed = MISSING if difference is None else f"{difference:+.4f}" if finding.kind == "score" else f"{difference:+,}"
+    change = finding.difference
+    signed = MISSING if change is None else f"{change:+.4f}" if finding.kind == "score" else f"{change:+,}"
     cells = (
         one.name,
         finding.kind,
@@ -113,6 +116,8 @@ def _notes(failed: Sequence[Checked]) -> tuple[str, ...]:
             "significance: p of the paired test on the old and new per-item rows; without old rows, whether the old "
             "value is in the 95 % interval of the new one. A change can be insignificant and a regression all the same."
         )
+    if any(finding.significance.startswith("p ") for finding in found):
+        notes.append("p-values are not corrected for their number")
     return tuple(notes)
 
 

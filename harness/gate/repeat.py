@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +91,12 @@ def against(
     checked = []
     for one in check_records(stored, new.values(), repeated.problems, repeated.skipped, everything):
         changed = [finding.what for finding in one.findings if finding.kind == "score"]
-        texts = {metric: significance(metric, old[one.key], old, stored_in, new, fresh_in) for metric in changed}
-        checked.append(with_significance(one, texts))
+        try:
+            texts = {metric: significance(metric, old[one.key], old, stored_in, new, fresh_in) for metric in changed}
+            checked.append(with_significance(one, texts))
+        except (Exception, SystemExit) as error:  # of another package's task, whose `aggregate` is resampled
+            failed = _failed("task", f"failed: significance: {one_line(error)}")
+            checked.append(replace(one, findings=(*one.findings, failed)))
     return checked
 
 
@@ -128,7 +132,7 @@ def repeat(stored: Iterable[Result], results: Path, options: Options, progress: 
         except BaseException as error:  # an encoder may fail in any way: `sys.exit(0)` is no pass
             why = f"encoder cannot be loaded: {one_line(error)}"
             progress.note(f"{name}: {why}")
-            repeated.problems |= dict.fromkeys(keys, Finding("failed", "encoder", why, "stored", "failed"))
+            repeated.problems |= dict.fromkeys(keys, _failed("encoder", why))
             continue
         _measure(encoder, spec, plan, results, options, repeated, progress)
     return repeated
@@ -154,8 +158,7 @@ def _measure(
         run = Run(VectorCache(vectors), ResultStore(results), progress=progress)
         run(audited, plan, spec=spec, modules=encoder_info(parse_spec(spec).head).modules)
     for name, task, subset, error in run.failures:
-        why = f"failed: {one_line(error)}"
-        repeated.problems[name, task, subset] = Finding("failed", "encoder", why, "stored", "failed")
+        repeated.problems[name, task, subset] = _failed("encoder", f"failed: {one_line(error)}")
     if audited.compared:
         repeated.caches.append(_cache_check(audited))
 
@@ -189,6 +192,9 @@ def _plan(records: Sequence[Result], sets: _Sets, options: Options, repeated: Re
         except HarnessError as error:
             repeated.problems[key] = Finding("data", "files", f"data: {one_line(error)}", "read", "not readable")
             continue
+        except (Exception, SystemExit) as error:  # another package's task may fail in any way, and the others go on
+            repeated.problems[key] = _failed("task", f"failed: {one_line(error)}")
+            continue
         if source is not None:
             plan.setdefault(task.name, Planned(task, [])).sources.append(source)
         elif options.must_measure or sets.has(record):
@@ -196,6 +202,10 @@ def _plan(records: Sequence[Result], sets: _Sets, options: Options, repeated: Re
         else:
             repeated.skipped[key] = f"no {record.dataset['name']} data here"
     return list(plan.values())
+
+
+def _failed(what: str, message: str) -> Finding:
+    return Finding("failed", what, message, "stored", "failed")
 
 
 def _absent(record: Result) -> str:
@@ -221,7 +231,7 @@ class _Sets:
             return True
         present: set[str] = set()
         for name in task_names():  # a joined set has its parts in another task
-            with suppress(HarnessError):
+            with suppress(Exception, SystemExit):
                 present.update(
                     n for source in self._of(get_task(name), False).values() for n in source.dataset.split("+")
                 )

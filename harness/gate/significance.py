@@ -8,13 +8,20 @@ from pathlib import Path
 
 from harness.errors import HarnessError
 from harness.gate.findings import Key
-from harness.report.cells import p_text
+from harness.report.cells import Cell, kind_of, p_text
 from harness.results import Result
 from harness.rows import rows_of
-from harness.stats import Resampling, Sample, average, bca_interval, bootstrap, randomisation_p, sample_of
+from harness.stats import (
+    Resampling,
+    Sample,
+    average,
+    bca_interval,
+    bootstrap,
+    is_vectorised,
+    randomisation_p,
+    sample_of,
+)
 from harness.tasks import Rows, Task, get_task
-
-PLAN = Resampling(resamples=2_000)
 
 
 def significance(
@@ -24,7 +31,7 @@ def significance(
 
     `p 0.012`: the paired test (approximate randomisation) of the old rows against the new, where both are there and of
     the same items. `old value in [75.8, 81.7]` (or `not in`): the BCa interval of the new value from its rows. Empty:
-    no rows, or the metric is a threshold.
+    no rows, or the metric is a threshold. Resampled as for the tables of `leaderboard show`, whose intervals these are.
 
     Args:
         old: the stored record, of which there is a fresh one.
@@ -39,19 +46,21 @@ def significance(
         new = _sample(task, metric, [[rows] for rows in new_rows])
     except HarnessError:  # rows that are damaged or lack what the metric needs; a threshold
         return ""
+    plan = Resampling() if is_vectorised(task) else Resampling(resamples=1_000)
     try:
         old_rows = _rows(old, stored, stored_in, task)
         if old_rows:
             pairs = [[before, after] for before, after in zip(old_rows, new_rows, strict=True)]
-            [p] = randomisation_p(_sample(task, metric, pairs), [(0, 1)], PLAN)
+            [p] = randomisation_p(_sample(task, metric, pairs), [(0, 1)], plan)
             return "" if isnan(p) else f"p {p_text(p)}"
     except HarnessError:  # other items than before, or damaged
         pass
-    [interval] = bca_interval(bootstrap(new, PLAN))
+    [interval] = bca_interval(bootstrap(new, plan))
     if isnan(interval.low):
         return ""
     is_inside = interval.low <= old.metrics[metric] <= interval.high
-    return f"old value {'in' if is_inside else 'not in'} [{interval.low:.1f}, {interval.high:.1f}]"
+    shown = Cell(None, kind_of(metric), interval=(interval.low, interval.high)).interval_text
+    return f"old value {'in' if is_inside else 'not in'} {shown}"
 
 
 def _rows(old: Result, records: Mapping[Key, Result], results: Path, task: Task) -> list[Rows]:

@@ -16,12 +16,14 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from harness.errors import InputError
+from harness.interchange.mteb_export import ORGANISATION
 from harness.interchange.mteb_tasks import BY_MTEB_NAME, SPLIT, MtebTask
 
 _META = "model_meta.json"
 # What revision folders are called where nothing beside the file tells which model it is of.
 _REVISION = re.compile(r"[0-9a-f]{7,40}|\d+|external|no_revision\w*")
 _FIELD_OF_OLD = "mteb_dataset_name"  # mteb before 1.11
+_FIELD_OF_STORE = "mteb_task"  # `ImportedResult`, as it is kept below a results folder
 
 
 @dataclass(frozen=True)
@@ -62,15 +64,22 @@ class Import:
 def read_results(paths: Iterable[Path]) -> Import:
     """Read result files, and in folders all that are of tasks with a counterpart here.
 
+    The harness's own exports are left out: they are no published figures.
+
     Raises:
-        InputError: no such path, a file that is no result of mteb's or of another task, a folder without any (each in
-            one line that names the file and what is wrong).
+        InputError: no such path, a file that is no result of mteb's or of another task, a folder without any, nothing
+            but own exports (each in one line that names the file and what is wrong).
     """
     results: dict[tuple[str, str, str], ImportedResult] = {}
     left_out: Counter[str] = Counter()
+    own = None
     for path in paths:
         for file in _files(path):
             result, missing = _read(file)
+            if result.model.startswith(f"{ORGANISATION}/"):
+                left_out["files of the harness's own export"] += 1
+                own = own or file
+                continue
             left_out["subsets without a score"] += missing
             if not result.scores:
                 left_out["files without a score of ours"] += 1
@@ -78,6 +87,8 @@ def read_results(paths: Iterable[Path]) -> Import:
                 left_out[f"files of the same model, revision and task as {results[result.key].file}"] += 1
             else:
                 results[result.key] = result
+    if own and not results:
+        raise InputError(f"{own}: this is the harness's own export, no published result; name files that mteb wrote")
     return Import(list(results.values()), [f"{why}: {n}" for why, n in left_out.items() if n])
 
 
@@ -99,6 +110,8 @@ def _read(file: Path) -> tuple[ImportedResult, int]:
     """The result in a file, and how many of its subsets have no score."""
     data = _object(file)
     is_old = _FIELD_OF_OLD in data
+    if _FIELD_OF_STORE in data:
+        raise InputError(f"{file}: this is the harness's own store of imported results; name files that mteb wrote")
     if not is_old and not (isinstance(data.get("scores"), dict) and isinstance(data.get("task_name"), str)):
         raise InputError(
             f"{file}: no result file of mteb: it has neither `task_name` and `scores` nor `{_FIELD_OF_OLD}`"

@@ -7,6 +7,8 @@ from math import isnan
 from typing import Literal
 
 MISSING = "–"
+BOLD = "bold: "
+"""How the note on bold values begins; plain text says which sign stands for it."""
 Kind = Literal["text", "score", "gain", "difference", "threshold", "count"]
 Key = tuple[str, str, str]
 """Task, subset, metric: what one number of an encoder is stored under."""

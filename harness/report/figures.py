@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 
-from harness.report.cells import Cell, Key, kind_of, p_text
+from harness.names import split_tag
+from harness.report.cells import BOLD, Cell, Key, kind_of, p_text
+from harness.report.layout import SAMPLE, metric_label, task_order
 from harness.results import Result
 from harness.significance.holm import holm
 from harness.significance.standing import Standing, standing
@@ -46,7 +49,7 @@ class Figures:
             own = self._results.get((task, subset), {}).values()
             if any(metric in result.metrics for result in own) or any(key == other for _, other in self._texts):
                 found.append(key)
-            if metric == _BIAS and any(self._p_zero(result) is not None for result in own):
+            if metric == _BIAS and any(self._p_against_zero(result) is not None for result in own):
                 found.append((task, subset, P_ZERO))
         return found
 
@@ -58,7 +61,7 @@ class Figures:
             return Cell(self._texts[encoder, key])
         if result is not None and metric == P_ZERO:
             self._shows_p_zero = True
-            p = self._corrected(task).get((encoder, subset))
+            p = self.p_zero(result)
             return Cell(p, shown=p_text(p)) if p is not None else Cell("")
         if result is None or metric not in result.metrics:
             return Cell(None, kind_of(metric))
@@ -67,7 +70,7 @@ class Figures:
             result.metrics[metric],
             kind_of(metric),
             interval=interval_of(result, metric, self._statistics),
-            is_best=encoder in self._standing(key).best,
+            is_best=encoder in self.standing(key).best,
         )
 
     def signature(self, task: str) -> str:
@@ -75,8 +78,11 @@ class Figures:
         has_some = any(self._entry(r) for (_, (name, *_)), r in self._shown.items() if name == task)
         return f"|{self._statistics[task].signature}" if has_some else ""
 
-    def legend(self) -> list[str]:
-        """What intervals and bold mean, and for whom there is none; of the cells that were asked for."""
+    def legend(self, line: str = "column") -> list[str]:
+        """What intervals and bold mean, and for whom there is none; of the cells that were asked for.
+
+        `line`: where the encoders of one subset and metric stand, a column or a row.
+        """
         notes = []
         known = [self._statistics[t] for t in dict.fromkeys(key[0] for _, key in self._shown) if t in self._statistics]
         with_interval = [
@@ -84,42 +90,52 @@ class Figures:
         ]
         if with_interval:
             notes.append(interval_note(self._statistics[with_interval[0][0]]))
-        keys = list(dict.fromkeys(key for _, key in self._shown))
-        if any(self._standing(key).best for key in keys):
-            alpha = round(1 - known[0].level, 12) if known else 0.05
+        if any(encoder in self.standing(key).best for encoder, key in self._shown):
             notes.append(
-                "bold (* where text is plain): the best, and all that are not significantly worse than it "
-                f"(paired randomisation test, p >= {alpha:g}, corrected by Holm over the encoders)"
+                f"{BOLD}the best, and all that are not significantly worse than it (paired randomisation test, p >= "
+                f"{round(1 - known[0].level, 12):g}, corrected by Holm over the encoders of a {line}, not over the "
+                f"{line}s)"
             )
+            if any(key[2] == _BIAS for _, key in self._shown):
+                notes.append(f"the language bias ({_BIAS}) is not ranked: it is no better for being higher")
         if self._shows_p_zero:
             notes.append(f"{P_ZERO}: the difference against zero (bootstrap), corrected by Holm over all of the table")
         without: dict[str, list[str]] = {}
+        unmeasured: list[Result] = []
+        alike: dict[str, list[str]] = {}
         untested: dict[str, list[str]] = {}
+        unled: list[str] = []
         for (encoder, key), result in self._shown.items():
-            if self._entry(result) is None and key[2] != "threshold":
+            entry, of_key = self._entry(result), self.standing(key)
+            if entry is None and key[2] != "threshold":
                 without.setdefault(encoder, []).append(key[1])
-            elif encoder in self._standing(key).untested - self._standing(key).best:
+                unmeasured.append(result)
+            elif of_key.untested and not of_key.best:
+                unled.append(f"{key[1]} {metric_label(key[2])}")
+            elif encoder in of_key.untested - of_key.best:
                 untested.setdefault(encoder, []).append(key[1])
+            if entry and isnan(entry.interval.get(key[2], (0.0, 0.0))[0]):
+                alike.setdefault(encoder, []).append(key[1])
         if without:
-            notes.append(
-                f"no interval and no test: {self._listed(without)}; `leaderboard run --save-rows` measures again "
-                "what has no per-item rows"
-            )
+            notes.append(f"no interval and no test: {self._listed(without)}{_mending(unmeasured)}")
+        if alike:
+            notes.append(f"no interval: all items alike, or fewer than three: {self._listed(alike)}")
         if untested:
             notes.append(f"not tested against the best, so not bold: {self._listed(untested)}")
+        if unled:
+            notes.append(f"nothing bold, as none was tested against the highest: {_few(unled)}")
         return notes
 
     def _listed(self, subsets_of: Mapping[str, Sequence[str]]) -> str:
         """Encoders; with the subsets where it is not all that they have in the table."""
         texts = []
         for encoder, subsets in sorted(subsets_of.items()):
-            own = list(dict.fromkeys(subsets))
-            few = f" on {', '.join(own[:3])}" + (f" and {len(own) - 3} more" if len(own) > 3 else "")
             everything = {key[1] for name, key in self._shown if name == encoder}
-            texts.append(encoder + ("" if set(own) == everything else few))
+            texts.append(encoder + ("" if set(subsets) == everything else f" on {_few(subsets)}"))
         return ", ".join(texts)
 
-    def _standing(self, key: Key) -> Standing:
+    def standing(self, key: Key) -> Standing:
+        """Which encoders are the best by a metric of a subset."""
         task, subset, metric = key
         if key not in self._standings:
             own = list(self._results.get((task, subset), {}).values())
@@ -130,7 +146,15 @@ class Figures:
         statistics = self._statistics.get(result.task)
         return statistics.entry(result) if statistics else None
 
-    def _p_zero(self, result: Result) -> float | None:
+    def p_zero(self, result: Result) -> float | None:
+        """The test of a language bias against zero, corrected over all of the task; None if there is none."""
+        return self._corrected(result.task).get((result.encoder, result.subset))
+
+    def made_by(self, result: Result) -> str | None:
+        """How the intervals and tests of a record were made; None if it has none."""
+        return self._statistics[result.task].signature if self._entry(result) else None
+
+    def _p_against_zero(self, result: Result) -> float | None:
         entry = self._entry(result)
         return entry.p_zero.get(_BIAS) if entry else None
 
@@ -141,9 +165,34 @@ class Figures:
             for (name, subset), own in self._results.items()
             if name == task
             for encoder, result in own.items()
-            if (p := self._p_zero(result)) is not None
+            if (p := self._p_against_zero(result)) is not None
         }
         return dict(zip(tests, holm(list(tests.values())), strict=True))
+
+
+def _few(subsets: Iterable[str]) -> str:
+    own = list(dict.fromkeys(subsets))
+    return ", ".join(own[:3]) + (f" and {len(own) - 3} more" if len(own) > 3 else "")
+
+
+def _mending(results: Sequence[Result]) -> str:
+    """The commands that measure these records again with their rows, one for all encoders of the same tasks.
+
+    There is none for what was measured through the Python API, whose encoder has no name.
+    """
+    tasks_of: dict[tuple[str, bool], list[str]] = {}
+    for result in results:
+        if result.spec:
+            is_sample = split_tag(result.subset)[1] == SAMPLE
+            tasks_of.setdefault((result.spec, is_sample), []).append(result.task)
+    together: dict[tuple[tuple[str, ...], bool], list[str]] = {}
+    for (spec, is_sample), tasks in tasks_of.items():
+        together.setdefault((tuple(task_order(tasks)), is_sample), []).append(spec)
+    commands = []
+    for (own, is_sample), specs in together.items():
+        chosen = [*(f"--encoder {shlex.quote(spec)}" for spec in sorted(specs)), *(f"--task {task}" for task in own)]
+        commands.append(" ".join(["leaderboard run --save-rows", *(["--suite sample"] * is_sample), *chosen]))
+    return "; to mend it: " + ", ".join(f"`{command}`" for command in commands) if commands else ""
 
 
 def interval_of(result: Result, metric: str, statistics: Mapping[str, Statistics]) -> tuple[float, float] | None:

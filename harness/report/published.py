@@ -275,7 +275,7 @@ def with_published(
             "subset": score.subset,
             "metric": score.metric,
             "value": score.value,
-            **dict.fromkeys(("low", "high", "n", "signature")),
+            **dict.fromkeys(("low", "high", "interval", "is_best", "p_best", "p_zero", "n", "signature")),
             "source": score.full_source,
             **dict.fromkeys(("fingerprint", "dataset", "dataset_sha256", "created")),
             "row": score.row,

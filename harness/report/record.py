@@ -6,12 +6,18 @@ import json
 import shlex
 from collections.abc import Iterable
 from dataclasses import asdict
+from math import isnan
+from pathlib import Path
 from typing import Any
 
 from harness.errors import InputError, unknown_name
 from harness.names import split_tag
-from harness.report.layout import SAMPLE, metric_order
+from harness.report.layout import SAMPLE, metric_order, subset_order
 from harness.results import Result
+from harness.significance.store import Statistics, StatisticsStore
+
+RESULTS = Path("results")
+"""The folder that the commands read and write by default."""
 
 
 def record_id(result: Result) -> str:
@@ -20,23 +26,34 @@ def record_id(result: Result) -> str:
 
 
 def find_record(results: Iterable[Result], name: str) -> Result:
-    """The record of that name. Raises InputError, with the nearest names, if there is none."""
+    """The record of that name. Raises InputError, with the nearest names or the task's subsets, if there is none."""
     by_name = {record_id(result): result for result in results}
-    if name not in by_name:
-        raise unknown_name("record (ENCODER/TASK/SUBSET)", name, by_name)
-    return by_name[name]
+    if name in by_name:
+        return by_name[name]
+    subsets = [result.subset for result in by_name.values() if f"{result.encoder}/{result.task}" == name.rstrip("/")]
+    if subsets:
+        listed = ", ".join(subset_order(name.rstrip("/").split("/")[1], subsets))
+        raise InputError(f"unknown record (ENCODER/TASK/SUBSET) {name!r}; add one of its subsets: {listed}")
+    raise unknown_name("record (ENCODER/TASK/SUBSET)", name, by_name)
 
 
-def show_record(results: Iterable[Result], name: str, format: str) -> str:
-    """A record as text (`table`) or `json`. Raises InputError for another format, or if there is no such record."""
+def show_record(results: Iterable[Result], name: str, format: str, root: Path = RESULTS) -> str:
+    """A record as text (`table`) or `json`, with the intervals of its scores.
+
+    root: the results folder that `results` are from.
+
+    Raises:
+        InputError: another format, no such record, or a file of statistics that holds something else.
+    """
     if format not in ("table", "json"):
         raise InputError(f"a record is shown as table or json, not as {format}")
     found = find_record(results, name)
-    return as_json(found) if format == "json" else as_text(found)
+    statistics = StatisticsStore(root).of([found])[found.task]
+    return as_json(found, statistics, root) if format == "json" else as_text(found, statistics, root)
 
 
-def command(result: Result) -> str | None:
-    """The command line that measures it; None where the record names no spec string."""
+def command(result: Result, root: Path = RESULTS) -> str | None:
+    """The command line that measures it again into `root`; None where the record names no spec string."""
     if not result.spec:
         return None
     words = ["leaderboard", "run", "--encoder", result.spec, "--task", result.task, "--subset", result.subset]
@@ -45,24 +62,32 @@ def command(result: Result) -> str | None:
     device = result.hardware.get("device", "cpu")
     if device != "cpu":
         words += ["--device", device]
-    return shlex.join(words)
+    return shlex.join([*words, *_folder(root), "--fresh"])
 
 
-def as_json(result: Result) -> str:
-    """The record with its `id` and `command`."""
-    entry = {"id": record_id(result), "command": command(result), **asdict(result)}
+def as_json(result: Result, statistics: Statistics, root: Path = RESULTS) -> str:
+    """The record with its `id` and `command`, and by metric its `intervals`."""
+    intervals = _intervals(result, statistics)
+    entry = {"id": record_id(result), "command": command(result, root), **asdict(result), "intervals": intervals}
     return json.dumps(entry, indent=2, ensure_ascii=False)
 
 
-def as_text(result: Result) -> str:
+def as_text(result: Result, statistics: Statistics, root: Path = RESULTS) -> str:
     """The same as lines of a name and a value."""
+    intervals = {
+        metric: f", {100 * statistics.level:g} % interval [{low}, {high}]"
+        for metric, (low, high) in _intervals(result, statistics).items()
+    }
     lines: list[tuple[str, object]] = [
         ("record", record_id(result)),
-        ("command", command(result) or "none: an encoder object was measured from Python"),
-        ("repeat", f"leaderboard rerun {shlex.quote(record_id(result))}"),
+        ("command", command(result, root) or "none: an encoder object was measured from Python"),
+        ("repeat", shlex.join(["leaderboard", "rerun", record_id(result), *_folder(root)])),
         ("measured", result.created or "unknown"),
         ("commit", commit(result)),
-        *(("score", f"{name} {result.metrics[name]}") for name in metric_order(result.task, result.metrics)),
+        *(
+            ("score", f"{name} {result.metrics[name]}{intervals.get(name, '')}")
+            for name in metric_order(result.task, result.metrics)
+        ),
         ("n", result.n),
         ("signature", result.signature),
         ("fingerprint", result.fingerprint),
@@ -106,11 +131,30 @@ def _by_key(prefix: str, old: dict[str, Any], new: dict[str, Any]) -> list[tuple
     return [(prefix + key, old.get(key, "–"), new.get(key, "–")) for key in dict.fromkeys([*old, *new])]
 
 
+def _folder(root: Path) -> list[str]:
+    return ["--results", str(root)] if root != RESULTS else []
+
+
+def _intervals(result: Result, statistics: Statistics) -> dict[str, tuple[float, float]]:
+    entry = statistics.entry(result)
+    known = entry.interval if entry else {}
+    return {metric: ends for metric, ends in known.items() if metric in result.metrics and not isnan(ends[0])}
+
+
 def _state(result: Result) -> str:
+    """What its files are: `published` of a stand-in's record says that they are those with the pinned checksums."""
     published = result.dataset.get("published")
-    return (
-        "the published files" if published else "not the published files" if published is False else "no pinned files"
-    )
+    if published is None:
+        return "no pinned files"
+    tags = {split_tag(name)[1] for name in result.parts or [result.subset]}
+    stand_ins = ", ".join(sorted(tags - {""}))
+    if not stand_ins:
+        files = "the published files"
+    else:
+        # A joined set is of several data sets, and has one tag.
+        is_mixed = "" in tags or (not result.parts and "+" in result.dataset.get("name", ""))
+        files = ("the published files and " if is_mixed else "") + f"pinned files of a stand-in ({stand_ins})"
+    return files if published else f"not {files}"
 
 
 def _speed(result: Result) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Container, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Literal
 
-from harness.report.cells import Cell, Column, Row, Table
+from harness.report.cells import BOLD, Cell, Column, Row, Table
 
 Format = Literal["table", "md", "latex"]
 LongFormat = Literal["csv", "json"]
@@ -38,7 +38,8 @@ def render_long(entries: Sequence[Mapping[str, Any]], format: LongFormat) -> str
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(entries[0]) if entries else [], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(entries)
+    for entry in entries:
+        writer.writerow({key: str(v).lower() if isinstance(v, bool) else v for key, v in entry.items()})
     return stream.getvalue().removesuffix("\n")
 
 
@@ -89,7 +90,8 @@ def terminal(table: Table, width: int) -> str:
             lines.append(line(cells, block, best | set(keys) if row.is_average else best, row.is_published))
             if any(intervals[i] for i in figures):
                 lines.append(line(intervals, block, ()))
-    return "\n".join([*lines, *([""] if table.notes else []), *table.notes])
+    notes = [re.sub(f"^{BOLD}", "bold (* where text is plain): ", note) for note in table.notes]
+    return "\n".join([*lines, *([""] if notes else []), *notes])
 
 
 _GAP = 2
@@ -145,9 +147,9 @@ def markdown(table: Table, *, level: int = 3) -> str:
 
 
 def markdown_grid(table: Table) -> str:
-    """The table alone: intervals below values, the best values and averages' names bold, published rows in italics."""
+    """The table alone: intervals below values, the best ones bold; averages' names and published rows in italics."""
     columns = table.columns
-    heads = [_emphasis(_md(c.label), c.is_average) for c in columns]
+    heads = [_emphasis(_md(c.label), False, c.is_average) for c in columns]
     lines = [[_md_cell(cell, row, i < table.n_keys) for i, cell in enumerate(row.cells)] for row in table.rows]
     widths = [max(3, *(len(line[i]) for line in [heads, *lines])) for i in range(len(heads))]
     rule = ["-" * (w - 1) + ":" if c.is_number else "-" * w for c, w in zip(columns, widths, strict=True)]
@@ -157,7 +159,7 @@ def markdown_grid(table: Table) -> str:
 def _md_cell(cell: Cell, row: Row, is_key: bool) -> str:
     if cell.value is None and row.is_published:
         return cell.text
-    value = _emphasis(_md(cell.text), cell.is_best or (is_key and row.is_average), row.is_published)
+    value = _emphasis(_md(cell.text), cell.is_best, row.is_published or (is_key and row.is_average))
     return f"{value}<br><sub>{_md(cell.interval_text)}</sub>" if cell.interval else value
 
 
@@ -196,6 +198,9 @@ _LATEX = {
     "–": "--",
     **{character: "\\" + character for character in "&%$#_{}"},
 }
+# A minus before a number or between blanks is none of the hyphens; two hyphens would become a dash.
+_MATHS = re.compile(r"(--|(?<![\w-])-(?=\d)|(?<= )-(?= )|>=|\bx(?= 100\b))")
+_LATEX_MATHS = {"-": "$-$", "--": "-{}-", ">=": r"$\geq$", "x": r"$\times$"}
 
 
 def latex(table: Table) -> str:
@@ -224,7 +229,7 @@ def latex(table: Table) -> str:
 
 def _latex_headings(columns: Sequence[Column]) -> list[str]:
     if not any(c.sub for c in columns):
-        return [_latex_line([_tex(c.head) if not c.is_average else _tex_bold(c.head) for c in columns])]
+        return [_latex_line([_tex_emphasis(c.head, False, c.is_average) for c in columns])]
     above, rules, place = [], [], 1
     for (head, is_grouped), group in groupby(columns, key=lambda c: (c.head, bool(c.sub))):
         n = len(list(group))
@@ -232,7 +237,7 @@ def _latex_headings(columns: Sequence[Column]) -> list[str]:
         if is_grouped:
             rules.append(rf"\cmidrule(lr){{{place}-{place + n - 1}}}")
         place += n
-    below = [_tex(c.sub or c.head) if not c.is_average else _tex_bold(c.sub or c.head) for c in columns]
+    below = [_tex_emphasis(c.sub or c.head, False, c.is_average) for c in columns]
     return [_latex_line(above), " ".join(rules), _latex_line(below)]
 
 
@@ -242,7 +247,7 @@ def _latex_row(row: Row, n_keys: int) -> str:
 
 
 def _latex_cell(cell: Cell, is_average: bool) -> str:
-    value = _tex_bold(cell.text) if cell.is_best or is_average else _tex(cell.text)
+    value = _tex_emphasis(cell.text, cell.is_best, is_average)
     # A group of its own: a bracket at the start of a line would be read as a length.
     return rf"{value} {{\scriptsize {_tex(cell.interval_text)}}}" if cell.interval else value
 
@@ -251,9 +256,13 @@ def _latex_line(cells: Sequence[str]) -> str:
     return rf"{' & '.join(cells)} \\"
 
 
-def _tex_bold(text: str) -> str:
-    return rf"\textbf{{{_tex(text)}}}" if text else ""
+def _tex_emphasis(text: str, is_bold: bool, is_italic: bool) -> str:
+    tex = rf"\textbf{{{_tex(text)}}}" if is_bold and text else _tex(text)
+    return rf"\textit{{{tex}}}" if is_italic and tex else tex
 
 
 def _tex(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in text)
+    return "".join(
+        _LATEX_MATHS.get(part) or "".join(_LATEX.get(character, character) for character in part)
+        for part in _MATHS.split(text)
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import isnan, nan
 from typing import Any
 
 from harness.errors import unknown_name
@@ -37,9 +38,11 @@ def long_form(
 ) -> list[dict[str, Any]]:
     """One entry a stored number, in the order of the tables, then by encoder; values in full precision.
 
-    Keys: encoder, task, subset, metric, value, low and high (its interval; None without one), n, signature, source
-    ("measured": never a published figure), fingerprint, dataset, dataset_sha256, created. `metrics` limits which are
-    given.
+    Keys: encoder, task, subset, metric, value, low and high (its interval; None without one), interval (how it and the
+    tests were made), is_best (bold in a table; None where that was not tested), p_best (against the best on the subset,
+    corrected by Holm over the encoders given; None of the best itself), p_zero (of a language bias, against zero,
+    corrected over the task), n, signature, source ("measured": never a published figure), fingerprint, dataset,
+    dataset_sha256, created. `metrics` limits which are given.
     """
     by_task: dict[str, list[Result]] = {}
     known = statistics or {}
@@ -48,15 +51,21 @@ def long_form(
     entries = []
     for task in task_order(by_task):
         place = {subset: i for i, subset in enumerate(subset_order(task, (r.subset for r in by_task[task])))}
+        # As in the tables: p-values are corrected over what stands in one.
+        figures = {r.subset: f for part in split_sample(by_task[task]) for f in [Figures(part, known)] for r in part}
         for result in sorted(by_task[task], key=lambda r: (place[r.subset], r.encoder)):
             for metric in metric_order(task, result.metrics):
                 if metrics is None or metric in metrics:
-                    entries.append(_entry(result, metric, interval_of(result, metric, known)))
+                    entries.append(_entry(result, metric, interval_of(result, metric, known), figures[result.subset]))
     return entries
 
 
-def _entry(result: Result, metric: str, interval: tuple[float, float] | None) -> dict[str, Any]:
+def _entry(result: Result, metric: str, interval: tuple[float, float] | None, figures: Figures) -> dict[str, Any]:
     low, high = interval or (None, None)
+    standing = figures.standing((result.task, result.subset, metric))
+    p_best = standing.p.get(result.encoder, nan)
+    is_best = result.encoder in standing.best
+    p_zero = figures.p_zero(result) if metric == "difference" else None
     return {
         "encoder": result.encoder,
         "task": result.task,
@@ -65,6 +74,10 @@ def _entry(result: Result, metric: str, interval: tuple[float, float] | None) ->
         "value": result.metrics[metric],
         "low": low,
         "high": high,
+        "interval": figures.made_by(result) if interval or standing.p else None,
+        "is_best": is_best if is_best or result.encoder in standing.p else None,
+        "p_best": None if isnan(p_best) else round(p_best, 6),
+        "p_zero": None if p_zero is None or isnan(p_zero) else round(p_zero, 6),
         "n": result.n,
         "signature": result.signature,
         "source": "measured",
@@ -127,7 +140,8 @@ def _board(
     encoders += sorted({encoder for encoder, _ in holes}.difference(encoders))
     labels, marks = encoder_labels(results, encoders)
     title = board_title(task, shown, split_tag(subsets[0])[1] == SAMPLE)
-    if layout.turn_above is not None and len(subsets) > layout.turn_above:
+    is_turned = layout.turn_above is not None and len(subsets) > layout.turn_above
+    if is_turned:
         table = _turned(task, layout, results, figures, encoders, labels, subsets, shown)
     else:
         keys = figures.present((task, subset, metric) for subset in subsets for metric in shown)
@@ -139,9 +153,10 @@ def _board(
     legend = [
         *marks,
         *_legend(table, results),
+        *([] if is_turned else _n_note(results)),
         *([f"{FAILED}: in this run"] if holes else []),
         *([order_note] if order_note and len(encoders) > 1 else []),
-        *figures.legend(),
+        *figures.legend("row" if is_turned else "column"),
     ]
     resampling = figures.signature(task)
     signatures = sorted({result.signature + resampling for result in results})
@@ -246,6 +261,21 @@ def _legend(table: Table, results: Sequence[Result]) -> list[str]:
         of = ", ".join(parts[name]) if len(parts[name]) <= 12 else f"{len(parts[name])} subsets"
         notes.append(f"{name}: unweighted mean of {of}")
     return notes + tag_notes(result.subset for result in results)
+
+
+def _n_note(results: Sequence[Result]) -> list[str]:
+    """n of the sets, in one line."""
+    order = subset_order(results[0].task, (result.subset for result in results))
+    n_of = {result.subset: result.n for result in results if not result.parts and not is_average(result.subset)}
+    by_n: dict[int, list[str]] = {}
+    for subset in sorted(n_of, key=order.index):
+        by_n.setdefault(n_of[subset], []).append(subset)
+    if len(by_n) == 1 and len(n_of) > 1:
+        return [f"n: {min(by_n):,} a set"]
+    if len(by_n) > 12:
+        return [f"n: {min(by_n):,} to {max(by_n):,} a set"]
+    texts = [f"{n:,} ({', '.join(own)})" for n, own in by_n.items()]
+    return [f"n: {'; '.join(texts)}"] if texts else []
 
 
 def missing_note(table: Table) -> list[str]:

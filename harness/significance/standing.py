@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harness.results import Result
 from harness.significance.holm import holm
@@ -18,13 +18,16 @@ class Standing:
     """Of one subset and metric.
 
     Attributes:
-        best: the encoder with the highest value, its equals, and those that are not significantly worse.
+        best: the encoder with the highest value, its equals, and those that are not significantly worse; none where
+            no other encoder was held against it.
         untested: encoders that could not be held against it: per-item rows of one of the two were not kept, or they
             were measured on different data.
+        p: by encoder that was held against it, the test, corrected by Holm; NaN with too few items.
     """
 
     best: frozenset[str] = frozenset()
     untested: frozenset[str] = frozenset()
+    p: dict[str, float] = field(default_factory=dict)
 
 
 def standing(results: Sequence[Result], metric: str, statistics: Statistics) -> Standing:
@@ -40,8 +43,11 @@ def standing(results: Sequence[Result], metric: str, statistics: Statistics) -> 
     best = min(own, key=lambda result: (-result.metrics[metric], result.encoder))
     tests = {result.encoder: statistics.p(best, result, metric) for result in own if result is not best}
     tested = {encoder: p for encoder, p in tests.items() if p is not None}
+    untested = frozenset(tests.keys() - tested.keys())
+    if not tested:
+        return Standing(untested=untested)
     corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
     alpha = round(1 - statistics.level, 12)
     alike = {encoder for encoder, p in corrected.items() if not p < alpha}
     equal = {result.encoder for result in own if result.metrics[metric] == best.metrics[metric]}
-    return Standing(frozenset(alike | equal), frozenset(tests.keys() - tested.keys()))
+    return Standing(frozenset(alike | equal), untested, corrected)

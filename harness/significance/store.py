@@ -30,7 +30,7 @@ class Entry:
 
     Attributes:
         of: the record's `digest`.
-        interval: by metric, both ends; NaN where there are too few items.
+        interval: by metric, both ends; NaN where there are too few items, or all are alike.
         p: by metric and other encoder (those later in the alphabet: a pair is kept once), the paired test, not
             corrected.
         p_zero: by metric, the test against zero (of language bias).
@@ -115,16 +115,16 @@ class StatisticsStore:
             return _parsed(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else Statistics()
         except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
             why = " ".join(str(error).split())
-            raise InputError(f"{file}: no statistics ({why}); delete it, `leaderboard run` makes it again") from None
+            raise InputError(f"{file}: no statistics ({why}); `leaderboard run` makes it again") from None
 
     def merge(self, task: str, new: Statistics, records: Mapping[Key, str]) -> None:
         """Add entries; all others stay, unless their record is no longer there or their resampling is another.
 
         records: the digests of all records that `new` was computed from. What has been measured anew in the meantime
-        is left out. Safe against a kill and against other processes.
+        is left out. A damaged file is replaced. Safe against a kill and against other processes.
 
         Raises:
-            InputError: the folder cannot be written, or the file holds something else.
+            InputError: the folder cannot be written.
         """
         from filelock import FileLock  # not needed for reading
 
@@ -135,7 +135,10 @@ class StatisticsStore:
             store.records.mkdir(parents=True, exist_ok=True)
             with FileLock(store.records / ".lock"):  # the records': what they say must not change meanwhile
                 now = store.load(task=task)
-                old = self.load(task)
+                try:
+                    old = self.load(task)
+                except InputError:
+                    old = Statistics()
                 entries = old.current(now).entries if old.signature == new.signature else {}
                 same = {key for r in now if records.get(key := (r.encoder, r.subset)) == digest(r)}
                 for key in new.entries.keys() & same:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, InputError
 from harness.registry import one_line
 from harness.results import Result, ResultStore
 from harness.rows import has_rows, rows_folder, rows_of
@@ -46,10 +46,11 @@ def update_statistics(
     """Compute the intervals and tests that are missing or stale, as far as there are rows for them.
 
     What there are no rows for is left as it is. Of another package's task the main metric alone is resampled, and a
-    tenth as often, since its `aggregate` is called for every resample; one that fails at it is said and left out.
+    tenth as often, since its `aggregate` is called for every resample; one that fails at it is said and left out. A
+    damaged file of statistics is said and made again.
 
     Raises:
-        InputError: a file of statistics or records that holds something else, or a folder that cannot be written.
+        InputError: a file of records that holds something else, or a folder that cannot be written.
     """
     for task in tasks:
         usual = Resampling() if is_vectorised(task) else Resampling(resamples=1_000)
@@ -59,17 +60,23 @@ def update_statistics(
 def _update(store: ResultStore, task: Task, plan: Resampling, progress: Progress) -> None:
     kept = StatisticsStore(store.root)
     records = {(r.encoder, r.subset): r for r in store.load(task=task.name) if r.signature == task.full_signature}
-    known = kept.load(task.name).current(records.values())
+    digests = {key: digest(record) for key, record in records.items()}
+    try:
+        known = kept.load(task.name).current(records.values())
+    except InputError as error:
+        progress.note(f"warning: {str(error).rpartition(';')[0]}; made again from the rows that are kept")
+        known = Statistics()
+        kept.merge(task.name, Statistics(plan.signature, plan.level), digests)
     if known.signature != plan.signature:
         known = Statistics(plan.signature, plan.level)
-    digests = {key: digest(record) for key, record in records.items()}
     rows = _Rows(store.root, task, records, progress)
     todo = list(_missing(task, records, known, rows))
     found: dict[Key, Entry] = {}
     saved = said = time.monotonic()
     for place, missing in enumerate(todo):
         if place == 0 or time.monotonic() - said > _SAY_EVERY_S:
-            done = f"{place} of {len(todo)} done" if place else f"{len(todo)} subsets, {plan.resamples:,} resamples"
+            subsets = f"{len(todo)} subset{'s' if len(todo) > 1 else ''}"
+            done = f"{place} of {len(todo)} done" if place else f"{subsets}, {plan.resamples:,} resamples"
             progress.note(f"{task.name}: intervals and tests ({done})")
             said = time.monotonic()
         try:

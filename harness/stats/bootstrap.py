@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,10 +14,16 @@ from harness.stats.resamples import Floats, Resampling, Units, bootstrap_counts,
 from harness.stats.samples import Sample
 from harness.stats.statistics import Combination, Statistic
 
+Kind = Literal["metric", "proportion", "difference"]
+_ROUNDING = 1e-9
+
 
 @dataclass(frozen=True)
 class Interval:
-    """A value and its interval, in the metric's units; both ends NaN with fewer than three units in a stratum."""
+    """A value and its interval, in the metric's units.
+
+    Both ends are NaN with fewer than three units in a stratum, and where all items are alike (see `bca_interval`).
+    """
 
     value: float
     low: float
@@ -32,6 +39,7 @@ class Replicates:
         draws: (m, B), on B bootstrap resamples.
         jackknife: (m, u), without the rows of each of u units.
         units, plan: what was drawn, and how.
+        kind: of what, which decides on the interval where all items are alike (see `bca_interval`).
     """
 
     values: Floats
@@ -39,10 +47,11 @@ class Replicates:
     jackknife: Floats
     units: Units
     plan: Resampling
+    kind: Kind = "metric"
 
     def difference(self, i: int, j: int) -> Replicates:
         """Encoder i minus encoder j, as replicates of one row."""
-        return self._row(i).minus(self._row(j))
+        return replace(self._row(i).minus(self._row(j)), kind="difference")
 
     def minus(self, other: Replicates) -> Replicates:
         """Row by row, another metric of the same encoders on the same resamples taken off."""
@@ -88,7 +97,14 @@ def bootstrap_each(samples: Sequence[Sample], plan: Resampling | None = None) ->
             for place in places:
                 draws[place].append(samples[place].statistic(counts))
     return [
-        Replicates(s.values, np.concatenate(own, axis=1), jackknife(s.statistic, s.units), s.units, plan)
+        Replicates(
+            s.values,
+            np.concatenate(own, axis=1),
+            jackknife(s.statistic, s.units),
+            s.units,
+            plan,
+            "proportion" if s.is_proportion else "metric",
+        )
         for s, own in zip(samples, draws, strict=True)
     ]
 
@@ -120,8 +136,11 @@ def bca_interval(replicates: Replicates) -> list[Interval]:
     """The bias-corrected and accelerated interval, one an encoder.
 
     Efron and Tibshirani (1993), section 14.3; with several strata, the acceleration of Davison and Hinkley (1997),
-    section 5.3. Where every value is the same, the interval is that value; where the observed value lies
-    outside all draws, it is taken as halfway beyond the outermost.
+    section 5.3. Where the observed value lies outside all draws, it is taken as halfway beyond the outermost.
+
+    Where all items are alike, every resample has the same value, which says nothing of other items. A proportion
+    (an accuracy of 0 or 100) then has the exact interval of Clopper and Pearson (1934), a difference of encoders that
+    are equal on every item is 0 with both ends 0, and anything else has no interval (NaN).
     """
     from scipy.special import ndtr, ndtri
 
@@ -143,9 +162,22 @@ def bca_interval(replicates: Replicates) -> list[Interval]:
 def _intervals(replicates: Replicates, lower: ArrayLike, upper: ArrayLike) -> list[Interval]:
     if not replicates.units.can_be_resampled:
         return [Interval(float(value), np.nan, np.nan) for value in replicates.values]
+    everything = np.concatenate([replicates.values[:, None], replicates.draws, replicates.jackknife], axis=1)
+    are_alike = np.ptp(everything, axis=1) < _ROUNDING
     return [
-        Interval(float(value), *np.quantile(draws, [low, high]).tolist())
-        for value, draws, low, high in zip(
-            replicates.values, replicates.draws, np.asarray(lower), np.asarray(upper), strict=True
+        _of_equal_items(float(value), replicates)
+        if is_alike
+        else Interval(float(value), *np.quantile(draws, [low, high]).tolist())
+        for value, is_alike, draws, low, high in zip(
+            replicates.values, are_alike, replicates.draws, np.asarray(lower), np.asarray(upper), strict=True
         )
     ]
+
+
+def _of_equal_items(value: float, replicates: Replicates) -> Interval:
+    """See `bca_interval`. Of n items that are all right, the lower end p solves p^n = (1 - level) / 2."""
+    if replicates.kind == "proportion":
+        reach = 100 * (1 - ((1 - replicates.plan.level) / 2) ** (1 / replicates.units.total))
+        return Interval(value, 0.0, reach) if value < 50 else Interval(value, 100 - reach, 100.0)
+    end = 0.0 if replicates.kind == "difference" and abs(value) < _ROUNDING else np.nan
+    return Interval(value, end, end)

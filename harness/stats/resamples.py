@@ -47,9 +47,12 @@ class Resampling:
 
     @property
     def signature(self) -> str:
-        """The resampling spelt out, as it stands beside intervals and p-values."""
+        """The resampling spelt out, as it stands beside intervals and p-values.
+
+        exact-if-alike: accuracies of 0 and 100 have the interval of Clopper and Pearson (see `bca_interval`).
+        """
         return (
-            f"interval:bca|level:{self.level:g}|test:approximate-randomisation|"
+            f"interval:bca,exact-if-alike|level:{self.level:g}|test:approximate-randomisation|"
             f"resamples:{self.resamples}|seed:{self.seed}"
         )
 

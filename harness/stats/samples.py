@@ -32,10 +32,15 @@ from harness.tasks import tatoeba as tatoeba_task
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """A metric of m encoders on the same items, and what is drawn when they are resampled."""
+    """A metric of m encoders on the same items, and what is drawn when they are resampled.
+
+    Attributes:
+        is_proportion: each unit is a row that is right or wrong, and the metric 100 x the share that is right.
+    """
 
     statistic: Statistic
     units: Units
+    is_proportion: bool = False
 
     @property
     def values(self) -> Floats:
@@ -109,7 +114,8 @@ def accuracy(rows: Sequence[Rows], metric: str = "accuracy_xx_en") -> Sample:
     n = len(rows[0]["item"])
     if any(len(own["item"]) != n for own in rows):
         raise InputError("the encoders' rows are not of the same sentences; measure them again")
-    return Sample(mean(np.stack([_tatoeba_values(own, metric) for own in rows])), independent(n))
+    values = np.stack([_tatoeba_values(own, metric) for own in rows])
+    return Sample(mean(values), independent(n), is_proportion=metric.startswith("accuracy"))
 
 
 def _tatoeba_values(rows: Rows, metric: str) -> Floats:

@@ -24,7 +24,18 @@ from harness.data import Source
 from harness.errors import InputError
 from harness.report.render import render
 from harness.runner import Planned
-from harness.stats import Resampling, average, bca_interval, best_group, bootstrap, bootstrap_p, compare, sample_of
+from harness.stats import (
+    Resampling,
+    average,
+    bca_interval,
+    best_group,
+    bootstrap,
+    bootstrap_p,
+    compare,
+    correlation,
+    rank_intervals,
+    sample_of,
+)
 from harness.tasks import get_task
 
 PLAN = Resampling(resamples=1000)
@@ -207,16 +218,48 @@ def test_more_than_two_are_held_against_the_best(three):
             )
     assert win_tie_loss(compared, "good", "worst", 0.05)["loss"] == 0
     text = conclusion(compared, names, 0.05)
-    assert text.startswith("best or not significantly worse than the best: good on 2 of 3 sets, bad on 2, worst on 0; ")
-    board, against, counts = tables(compared, names, PLAN, {"sts17": task.full_signature})
+    start = "Best or not significantly worse than the best: good on 2 of 3 sets, bad on 2, worst on 0. On avg-same the "
+    assert text.startswith(start)
+    board, against, ranks, counts = tables(compared, names, PLAN, {"sts17": task.full_signature})
     bold = {row.cells[0].text: [cell.is_best for cell in row.cells[1:]] for row in board.rows}
     assert bold == {one.subset: [name in one.best for name in names] for one in compared}
     assert len(against.rows) == 8 and len(counts.rows) == 3
+    # The sentence has the numbers of the table: other - best.
+    on_average = {row.cells[2].text: row.cells for row in against.rows if row.cells[0].text == "avg-same"}
+    best = next(iter(on_average.values()))[1].text
+    parts = {"not significantly worse": [], "worse": []}
+    for name, cells in on_average.items():
+        parts["not significantly worse" if name in compared[3].best else "worse"].append(
+            f"{name} ({cells[3].text} {cells[3].interval_text}, "
+            f"p {'' if '<' in cells[5].text else '= '}{cells[5].text})".replace("<", "< ")
+        )
+    said = "".join(f"; {group}: {', '.join(own)}" for group, own in parts.items() if own)
+    assert text.endswith(f"On avg-same the best is {best}{said}.")
+    sample = average([correlation([own.rows["sts17", subset] for own in measured]) for subset in SAME])
+    expected = rank_intervals(bootstrap(sample, PLAN))
+    found = {row.cells[0].text: tuple(cell.text for cell in row.cells[2:]) for row in ranks.rows}
+    assert found == {n: (str(r.rank), f"{r.low} to {r.high}") for n, r in zip(names, expected, strict=True)}
     # What the second table calls significant is what the first does not print bold.
     for row in against.rows:
         subset, _, encoder, _, _, p, *_ = (cell.text for cell in row.cells)
         one = next(one for one in compared if one.subset == subset)
         assert (p == "<0.001" or float(p) < 0.05) == (encoder not in one.best)
+
+
+def test_of_equals_none_is_the_winner(three):
+    measured, _ = three
+    twin = replace(measured[0], encoder="twin")
+    trio = [measured[0], twin, measured[2]]
+    names = [one.encoder for one in trio]
+    compared = compare_rows([planned("sts17", *SAME)], trio, PLAN)
+    assert "On avg-same the best, with equal scores, are good and twin; worse: worst (-" in conclusion(
+        compared, names, 0.05
+    )
+    texts = [render(table, width=300) for table in tables(compared, names, PLAN, {"sts17": "x"})]
+    against = texts[1].splitlines()
+    assert sum("= best" in line and "twin" in line for line in against) == 4 and "-0.0" not in texts[1]
+    turned = compared[0].between("twin", "good").comparison
+    assert all(math.copysign(1, value) == 1 for value in (turned.difference, turned.low, turned.high))
 
 
 def test_what_one_encoder_lacks_is_said_and_the_rest_compared(three):
@@ -304,6 +347,14 @@ def test_too_few_items_and_too_few_resamples_are_said():
         assert (win_tie_loss(compared, "a", "b", 0.05)["win"] == 3) is is_enough
         notes = tables(compared, ["a", "b"], plan, {"sts17": "x"})[-1].notes
         assert any("too few" in note and "--resamples 60 or more" in note for note in notes) is not is_enough
+
+
+def test_items_that_are_all_alike_are_said():
+    rows = {key: {**own, "cosine": own["gold"]} for key, own in sts({"en-en": 0.1}).items()}
+    compared = compare_rows([planned("sts17", "en-en")], [Measured("a", rows), Measured("b", rows)], PLAN)
+    text = render(tables(compared, ["a", "b"], PLAN, {"sts17": "x"})[0], width=200)
+    assert "no interval: all items alike: a on en-en, b on en-en" in text and "fewer" not in text
+    assert "+0.0" in text and "[+0.0, +0.0]" in text and "1.000" in text
 
 
 def test_rows_of_other_items_are_one_line():

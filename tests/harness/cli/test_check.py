@@ -7,13 +7,18 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from command_line import one_line_error
 from gate_runs import copy_sample, findings, leaderboard_here
 
+from harness.data import Source
 from harness.errors import InputError
+from harness.tasks.sts17 import sts17
+
+pytestmark = pytest.mark.slow
 
 Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -184,7 +189,7 @@ def test_github_annotations_come_with_the_table(here: Path, capsys: pytest.Captu
     first = "::error file=results/records/chargrams/sts17.json,title=chargrams/sts17/en-en@sample%3A n::n 61 -> 60"
     assert lines[0] == first
     assert sum(line.startswith("::error ") for line in lines) == 4
-    assert lines[-1] == "FAILED: 0 agree, 4 fail (4 n), 0 not checked"
+    assert lines[-1] == "FAILED: 0 agree, 4 records fail (findings: 4 n), 0 not checked"
 
 
 def test_a_reader_that_stops_reading_makes_no_failure_a_pass(here: Path) -> None:
@@ -204,6 +209,50 @@ def test_significance_without_old_rows_is_whether_the_old_value_is_in_the_new_in
     assert check("--suite", "sample", "--subset", "en-en*") == 1
     [spearman, pearson] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("chargrams/")]
     assert "old value not in [" in spearman and "old value in [" in pearson
+    statistics = json.loads((here / "results/statistics/sts17.json").read_text())["statistics"]
+    for line in (spearman, pearson):
+        low, high = statistics["chargrams"]["en-en@sample"]["interval"][line.split()[2]]
+        assert f"[{low:.1f}, {high:.1f}]" in line  # as in the tables
+
+
+def test_a_task_that_fails_in_any_way_fails_its_records_alone(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(source: Source) -> object:
+        if source.subset == "es-es@sample":
+            raise ZeroDivisionError("no pairs")
+        if source.subset == "ar-ar@sample":
+            raise SystemExit(0)
+        return sts17.load(source)
+
+    monkeypatch.setattr(sys.modules["harness.tasks.sts17"], "sts17", replace(sts17, load=load))
+    assert check("--suite", "sample") == 1
+    assert findings(here / "junit.xml") == {
+        "chargrams/sts17/es-es@sample": {"failed"},
+        "chargrams/sts17/ar-ar@sample": {"failed"},
+        "chargrams/sts17/avg-same@sample": {"missing"},
+    }
+    printed = capsys.readouterr().out
+    assert "failed: ZeroDivisionError: no pairs" in printed and "FAILED: 1 agree, 3 records fail" in printed
+
+
+def test_significance_that_fails_fails_its_record_alone(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def aggregate(rows: object) -> dict[str, float]:
+        if sys._getframe(1).f_code.co_filename.endswith("samples.py"):  # in a resample
+            raise ZeroDivisionError("no rows")
+        return sts17.aggregate(rows)
+
+    monkeypatch.setattr(sys.modules["harness.tasks.sts17"], "sts17", replace(sts17, aggregate=aggregate))
+    path = here / "results/records/chargrams/sts17.json"
+    records = json.loads(path.read_text())
+    for record in records:
+        record["metrics"]["spearman"] += record["subset"] == "en-en@sample"
+    path.write_text(json.dumps(records))
+    assert check("--suite", "sample") == 1
+    assert findings(here / "junit.xml") == {"chargrams/sts17/en-en@sample": {"score", "failed"}}
+    assert "failed: significance: ZeroDivisionError: no rows" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -221,6 +270,10 @@ def test_significance_without_old_rows_is_whether_the_old_value_is_in_the_new_in
         (["--run", "nowhere"], ["nowhere", "no results", "--run"]),
         (["--run", "data/../results"], ["--run and --against", "same folder"]),
         (["--run", "results", "--cached"], ["--run", "--cached"]),
+        (
+            ["--run", "copy", "--encoder", "chargrams?dim=512"],
+            ["--run measures nothing", "chargrams?dim=512", "--encoder chargrams"],
+        ),
         (["--data-dir", "nowhere"], ["nowhere", "not a folder"]),
         (["--suite", "paper"], ["none of the", "sts17 data", "--data-dir"]),
         (["--suite", "sample", "--junit", "file/junit.xml"], ["file/junit.xml", "cannot be written"]),

@@ -17,6 +17,8 @@ import pytest
 
 from harness.cache import VectorCache
 
+pytestmark = pytest.mark.slow
+
 LEADERBOARD = str(Path(sys.executable).parent / "leaderboard")
 
 ENCODERS = """
@@ -260,6 +262,24 @@ def test_interrupted_from_the_keyboard_says_how_to_go_on(folder: Path, encoder: 
         assert {subset for _, _, subset in scores(folder)} == {"en-en@sample", "es-es@sample"}
     check_files(folder)
     assert not left_over(folder)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["check", "--suite", "sample", "--encoder", "python:mine:busy?name=other"],
+        ["rerun", "other/sts17/ar-ar@sample", "--encoder", "python:mine:busy?name=other"],
+        ["compare", "chargrams", "python:mine:busy?name=other", "--task", "sts17"],
+    ],
+)
+def test_commands_that_store_nothing_do_not_say_that_they_do(folder: Path, command: list[str]) -> None:
+    run = ["run", "--suite", "sample", "--encoder", "python:mine:letters?name=other", "--subset", "avg-same@sample"]
+    assert start(folder, *run).wait(60) == 0
+    before = scores(folder)
+    errors = interrupt(start(folder, *command), folder / "busy")
+    assert "what was finished" not in errors
+    assert errors.count(f"stopped; nothing is stored, run the same command again: leaderboard {command[0]} ") == 1
+    assert scores(folder) == before
 
 
 def test_mining_is_interrupted_within_two_seconds(folder: Path) -> None:

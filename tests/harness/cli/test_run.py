@@ -170,9 +170,14 @@ def test_a_file_in_a_folders_place_gives_one_line(leaderboard: Leaderboard, tmp_
     done = leaderboard(
         "run", "--encoder", "chargrams", "--task", "sts17", f"--{place}{'-dir' * (place == 'cache')}", "taken"
     )
-    assert "cannot be written" in one_line_error(done)
+    message = one_line_error(done)
+    assert "cannot be written" in message
+    if place == "results":
+        assert done.stderr == f"error: {message}\n"  # at once: nothing has been loaded or encoded
+        assert message == "taken: cannot be written (a file, not a folder); name another folder for the results"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file size limit as on Linux")
 @pytest.mark.parametrize("limit", [0, 20_000, 200_000])
 def test_a_full_disk_gives_one_line_and_loses_nothing(tmp_path: Path, limit: int) -> None:

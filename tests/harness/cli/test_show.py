@@ -48,7 +48,7 @@ def test_tables(show: Show) -> None:
     code, out, err = show()
     assert (code, err) == (0, "")
     assert "STS 2017: Spearman's rho x 100\n" in out and "Tatoeba similarity search" in out
-    assert "muse                       83.5      80.0         80.0*\n" in out
+    assert "muse                        83.5      80.0         80.0\n" in out
     grid = out.partition("\n\nlexical floor")[0]
     assert max(len(line) for line in grid.splitlines()) <= 80
 
@@ -73,7 +73,7 @@ def test_filters(show: Show) -> None:
 
 def test_filters_apply_to_tables(show: Show) -> None:
     _, out, _ = show("--metric", "pearson", "--encoder", "muse", "--format", "md")
-    assert out.startswith("### STS 2017: Pearson's r x 100\n\n| encoder | en-en | **avg-same** | en-de@deepl |\n")
+    assert out.startswith("### STS 2017: Pearson's r x 100\n\n| encoder | en-en | *avg-same* | en-de@deepl |\n")
     assert "| muse    |  82.5 |" in out and "e5" not in out and "Tatoeba" not in out
 
 
@@ -204,6 +204,15 @@ def test_published_filters_know_published_names(show: Show) -> None:
     assert {e["metric"] for e in entries(show, "--published", "--task", "mteb-*")} == {"f1_weighted_top1"}
     message = show("--published", "--encoder", "labs")[2]
     assert message == "error: unknown encoder 'labs'; did you mean 'labse' or 'laser'?\n"
+
+
+def test_the_commands_of_a_record_name_the_folder_that_it_is_from(show: Show) -> None:
+    assert "--results" not in show("--record", "muse/sts17/en-en")[1]
+    Path("results").rename("other")
+    lines = show("--results", "other", "--record", "muse/sts17/en-en")[1].splitlines()
+    for name in ("command", "repeat"):
+        [line] = [line for line in lines if line.startswith(f"{name} ")]
+        assert "--results other" in line
 
 
 def test_a_file_for_the_results_folder(show: Show, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_within_the_tolerance(spearman: float) -> None:
         ({"metrics": {"spearman": 79.9, "pearson": 79.0}}, [("score", "spearman")]),
         ({"metrics": {"spearman": 80.1, "pearson": 78.0}}, [("score", "spearman"), ("score", "pearson")]),
         ({"metrics": {"pearson": 79.0}}, [("missing", "spearman")]),
-        ({"metrics": {"spearman": 80.0, "pearson": 79.0, "kendall": 60.0}}, []),
+        ({"metrics": {"spearman": 80.0, "pearson": 79.0, "kendall": 60.0}}, [("missing", "kendall")]),
         ({"n": 200}, [("n", "n")]),
         ({"n": 251}, [("n", "n")]),
         ({"fingerprint": "muse-2"}, [("encoder", "fingerprint")]),
@@ -46,6 +46,11 @@ def test_within_the_tolerance(spearman: float) -> None:
 )
 def test_each_difference_has_its_kind(change: dict[str, Any], expected: list[tuple[str, str]]) -> None:
     assert kinds(OLD, replace(OLD, **change)) == expected
+
+
+def test_a_later_version_of_a_task_may_measure_more() -> None:
+    new = replace(OLD, task_version="2", metrics={**OLD.metrics, "kendall": 60.0})
+    assert kinds(OLD, new) == [("signature", "task version")]
 
 
 def test_a_record_without_scores_agrees_with_nothing() -> None:

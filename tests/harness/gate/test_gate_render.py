@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 from xml.etree import ElementTree
@@ -82,10 +83,24 @@ def test_no_failure_no_annotation() -> None:
     assert github(CHECKED[:1], Path("results")) == ""
 
 
+def test_what_is_said_of_p_values_is_said_once() -> None:
+    note = "p-values are not corrected for their number"
+    with_p = Checked(("muse", "sts17", "ar-ar"), (SCORE, SCORE))
+    assert text([*CHECKED, with_p]).splitlines().count(note) == 1
+    in_interval = replace(SCORE, significance="old value in [75.8, 81.7]")
+    assert note not in text([Checked(("muse", "sts17", "ar-ar"), (in_interval,))])
+    assert note not in text([Checked(("muse", "sts17", "ar-ar"), (DATA,))])
+
+
 def test_text_ends_with_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
-    assert verdict(CHECKED) == "FAILED: 1 agree, 3 fail (1 cache, 1 data, 1 failed, 1 score), 1 not checked"
+    counts = "1 agree, 2 records fail (findings: 1 cache, 1 data, 1 failed, 1 score), 1 not checked"
+    assert verdict(CHECKED) == f"FAILED: {counts}"
+    one_record = "1 agree, 1 record fails (findings: 1 data, 1 score), 0 not checked"
+    assert verdict(CHECKED[:2]) == f"FAILED: {one_record}"
     printed = text(CHECKED).splitlines()
     assert printed[-1] == verdict(CHECKED)
+    [head] = [line for line in printed if line.startswith("record ")]
+    assert head.split() == ["record", "kind", "what", "old", "new", "change", "significance"]
     [row] = [line for line in printed if line.startswith("muse/sts17/es-es") and "score" in line]
     assert row.split() == ["muse/sts17/es-es", "score", "spearman", "80.0000", "79.0000", "-1.0000", "p", "0.012"]
     assert "  muse tatoeba: 1 record, no tatoeba data here: deu" in printed

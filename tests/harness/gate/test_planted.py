@@ -25,6 +25,8 @@ from harness.tasks.bucc import Protocol, bucc, bucc_task
 from harness.tasks.sts17 import sts17
 from harness.tasks.tatoeba import tatoeba
 
+pytestmark = pytest.mark.slow
+
 SUBSETS = {
     "sts17": ["en-en", "es-es", "ar-ar", "avg-same", "en-es", "en-de@made"],
     "bucc": ["de-en"],

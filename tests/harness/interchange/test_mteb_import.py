@@ -259,6 +259,28 @@ def test_names_that_no_folder_can_have(tmp_path):
     assert path.resolve().is_relative_to(tmp_path / "r" / "imported") and len(path.relative_to(tmp_path).parts) == 5
 
 
+def test_own_exports_are_no_published_results(labse, tmp_path):
+    for name, content in mteb_files([sts("muse", "en-en", 80)]).files.items():
+        write(tmp_path / "checkout" / PurePosixPath(name), content.decode())
+    own = tmp_path / "checkout" / "results" / "multilingual-embedding-harness__muse"
+    for path in (own, next(own.rglob("STS17.json"))):
+        with pytest.raises(InputError, match="this is the harness's own export, no published result"):
+            read_results([path])
+    write(labse / "STS17.json", OLD_STS)
+    read = read_results([tmp_path / "checkout"])
+    assert [r.model for r in read.results] == ["sentence-transformers/LaBSE"]
+    assert read.left_out == ["files of the harness's own export: 1"]
+
+
+def test_the_own_store_is_not_imported_again(labse, tmp_path):
+    write(labse / "STS17.json", OLD_STS)
+    (path,) = store(tmp_path / "r", read_results([labse]).results)
+    for given in (path, tmp_path / "r" / "imported"):
+        with pytest.raises(InputError, match="own store of imported results") as error:
+            read_results([given])
+        assert str(path) in str(error.value)
+
+
 def test_export_and_import_give_the_scores_back(tmp_path):
     results = [
         sts("muse", "en-es", 76.858566),
@@ -268,9 +290,10 @@ def test_export_and_import_give_the_scores_back(tmp_path):
         ),
     ]
     for name, content in mteb_files(results).files.items():
-        write(tmp_path / "out" / PurePosixPath(name), content.decode())
+        text = content.decode().replace("multilingual-embedding-harness/muse", "acme/muse")  # someone else's, then
+        write(tmp_path / "out" / PurePosixPath(name), text)
     read = read_results([tmp_path / "out"])
-    assert read.left_out == [] and {r.model for r in read.results} == {"multilingual-embedding-harness/muse"}
+    assert read.left_out == [] and {r.model for r in read.results} == {"acme/muse"}
     store(tmp_path / "r", read.results)
     expected = {
         (result.task, result.subset, metric): value

@@ -71,7 +71,8 @@ ties); an average is the unweighted mean over its sets.
 | ------- | ----: |
 | muse    |  83.5 |
 
-- no interval and no test: muse; \\`leaderboard run --save-rows\\` measures again what has no per-item rows
+- n: 250 (en-en)
+- no interval and no test: muse; to mend it: \\`leaderboard run --save-rows --encoder muse --task sts17\\`
 - signature: `task:sts17|version:1|similarity:cosine`
 
 ## STS 2017 (bundled sample): Spearman's rho x 100
@@ -81,7 +82,9 @@ ties); an average is the unweighted mean over its sets.
 | muse    |         99.0 |
 
 - @sample: bundled sample, for demonstration
-- no interval and no test: muse; \\`leaderboard run --save-rows\\` measures again what has no per-item rows
+- n: 12 (en-en@sample)
+- no interval and no test: muse; to mend it: \\`leaderboard run --save-rows --suite sample --encoder muse --task \
+sts17\\`
 - signature: `task:sts17|version:1|similarity:cosine`
 
 ## Data
@@ -163,7 +166,7 @@ def test_overview(store: ResultStore) -> None:
             "BUCC f1_train de-en@ntrex",
             "Tatoeba xx->en avg-paper",
         ],
-        ["e5", "**81.0**", "–", "90.0", "–"],
+        ["e5", "81.0", "–", "90.0", "–"],
         ["muse", "80.0", "-0.92", "–", "40.0"],
         ["chargrams (lexical floor)", "50.0", "–", "–", "–"],
     ]

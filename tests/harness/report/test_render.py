@@ -27,19 +27,18 @@ STS 2017: Spearman's rho x 100
 
 encoder                    en-en  avg-same  en-de@deepl
 -------------------------------------------------------
-e5                         84.0*     81.0*           –
-muse                       83.5      80.0         80.0*
-chargrams (lexical floor)  70.0      50.0          0.0
+e5                          84.0      81.0            –
+muse                        83.5      80.0         80.0
+chargrams (lexical floor)   70.0      50.0          0.0
 
 lexical floor: compares spellings only; what an encoder has to beat
 – not measured here
 avg-same: unweighted mean of en-en, es-es, ar-ar
 @deepl: another translation than the published set
+n: 250 a set
 order of encoders: avg-same (spearman)
-bold (* where text is plain): the best, and all that are not significantly worse than it (paired randomi\
-sation test, p >= 0.05, corrected by Holm over the encoders)
-no interval and no test: chargrams, e5, muse; `leaderboard run --save-rows` measures again what has no p\
-er-item rows
+no interval and no test: chargrams, e5, muse; to mend it: `leaderboard run --save-rows --encoder chargra\
+ms --encoder e5 --encoder muse --task sts17`
 signature: task:sts17|version:1|similarity:cosine"""
     assert render(table, "table", width=80) == expected
 
@@ -60,7 +59,8 @@ encoder  f1_train  f1_test  threshold
 -------------------------------------
 muse         90.0     88.0     1.0500
 
-no interval and no test: muse; `leaderboard run --save-rows` measures again what has no per-item rows
+n: 250 a set
+no interval and no test: muse; to mend it: `leaderboard run --save-rows --encoder muse --task bucc`
 signature: s"""
     assert render(table, "table", width=80) == expected
     assert len(render(table, "table", width=200).split("\n\n")) == 3
@@ -78,7 +78,8 @@ encoder    en->xx    xx->en  en->xx  xx->en
 muse         50.0      40.0    50.0    40.0
 
 @longer: a stand-in for the published set
-no interval and no test: muse; `leaderboard run --save-rows` measures again what has no per-item rows
+n: 250 (kat)
+no interval and no test: muse; to mend it: `leaderboard run --save-rows --encoder muse --task tatoeba`
 signature: s"""
     assert render(table, "table", width=80) == expected
     narrow = render(table, "table", width=20).splitlines()
@@ -109,21 +110,20 @@ def test_markdown(table: Table) -> None:
     expected = """\
 ### STS 2017: Spearman's rho x 100
 
-| encoder                   |    en-en | **avg-same** | en-de@deepl |
-| ------------------------- | -------: | -----------: | ----------: |
-| e5                        | **84.0** |     **81.0** |           – |
-| muse                      |     83.5 |         80.0 |    **80.0** |
-| chargrams (lexical floor) |     70.0 |         50.0 |         0.0 |
+| encoder                   | en-en | *avg-same* | en-de@deepl |
+| ------------------------- | ----: | ---------: | ----------: |
+| e5                        |  84.0 |       81.0 |           – |
+| muse                      |  83.5 |       80.0 |        80.0 |
+| chargrams (lexical floor) |  70.0 |       50.0 |         0.0 |
 
 - lexical floor: compares spellings only; what an encoder has to beat
 - – not measured here
 - avg-same: unweighted mean of en-en, es-es, ar-ar
 - @deepl: another translation than the published set
+- n: 250 a set
 - order of encoders: avg-same (spearman)
-- bold (\\* where text is plain): the best, and all that are not significantly worse than it (paired randomi\
-sation test, p >= 0.05, corrected by Holm over the encoders)
-- no interval and no test: chargrams, e5, muse; \\`leaderboard r\
-un --save-rows\\` measures again what has no per-item rows
+- no interval and no test: chargrams, e5, muse; to mend it: \\`leaderboard r\
+un --save-rows --encoder chargrams --encoder e5 --encoder muse --task sts17\\`
 - signature: `task:sts17|version:1|similarity:cosine`"""
     assert render(table, "md") == expected
 
@@ -132,25 +132,24 @@ def test_latex(table: Table) -> None:
     expected = r"""% needs \usepackage{booktabs}
 \begin{table}
 \centering
-\caption{STS 2017: Spearman's rho x 100}
+\caption{STS 2017: Spearman's rho $\times$ 100}
 \begin{tabular}{lrrr}
 \toprule
-encoder & en-en & \textbf{avg-same} & en-de@deepl \\
+encoder & en-en & \textit{avg-same} & en-de@deepl \\
 \midrule
-e5 & \textbf{84.0} & \textbf{81.0} & -- \\
-muse & 83.5 & 80.0 & \textbf{80.0} \\
+e5 & 84.0 & 81.0 & -- \\
+muse & 83.5 & 80.0 & 80.0 \\
 chargrams (lexical floor) & 70.0 & 50.0 & 0.0 \\
 \bottomrule
 \end{tabular}
 \par\smallskip\raggedright\footnotesize lexical floor: compares spellings only; what an encoder has to beat \par """
     expected += r"""-- not measured here \par avg-same: unweighted mean of en-en, es-es, ar-ar \par """
     expected += (
-        r"""@deepl: another translation than the published set \par order of encoders: avg-same (spearman) \par """
+        r"""@deepl: another translation than the published set \par n: 250 a set \par order of encoders: avg-same """
+        r"""(spearman) \par """
     )
-    expected += r"""bold (* where text is plain): the best, and all that are not significantly worse than it ("""
-    expected += r"""paired randomisation test, p \textgreater{}= 0.05, corrected by Holm over the encoders) \par """
-    expected += r"""no interval and no test: chargrams, e5, muse; `leaderboard run --save-rows` measures again"""
-    expected += r""" what has no per-item rows \par """
+    expected += r"""no interval and no test: chargrams, e5, muse; to mend it: `leaderboard run -{}-save-rows """
+    expected += r"""-{}-encoder chargrams -{}-encoder e5 -{}-encoder muse -{}-task sts17` \par """
     expected += r"""signature: task:sts17\textbar{}version:1\textbar{}similarity:cosine
 \end{table}"""
     assert render(table, "latex") == expected
@@ -178,7 +177,7 @@ def test_latex_has_headings_in_two_levels() -> None:
         r"\cmidrule(lr){2-4} \cmidrule(lr){5-7}",
         r"encoder & expected & actual & difference & expected & actual & difference \\",
         r"\midrule",
-        r"LASER\_2 & 69.5 & 68.6 & -0.92 & 69.5 & 68.6 & -0.92 \\",
+        r"LASER\_2 & 69.5 & 68.6 & $-$0.92 & 69.5 & 68.6 & $-$0.92 \\",
         r"\bottomrule",
         r"\end{tabular}",
     ]
@@ -196,11 +195,31 @@ def test_special_characters_are_escaped() -> None:
     assert r"\textless{}x\textgreater{} *y* \textbackslash{}z \#1 \textasciitilde{}\textasciicircum{}\{\}\_\$" in latex
 
 
+def test_bold_is_of_the_best_alone() -> None:
+    """An average's heading and name are in italics."""
+    best = Cell(80.0, "score", is_best=True)
+    rows = (Row((Cell("avg-same"), best), is_average=True), Row((Cell("en-en"), Cell(70.0, "score"))))
+    table = Table("", (Column("subset", is_number=False), Column("a", is_average=True)), rows)
+    text = render(table, "md")
+    assert text.count("**") == 2 and "| *avg-same* | **80.0** |" in text and "*a* |" in text
+    tex = render(table, "latex")
+    assert r"\textit{avg-same} & \textbf{80.0} \\" in tex and tex.count("textbf") == 1 and r"\textit{a} \\" in tex
+
+
+def test_latex_tells_a_minus_from_a_hyphen() -> None:
+    note = "en-de - en-es: -0.1 [-0.5, +0.2], p >= 0.05 (x 100); run --fresh on 2025-01-02"
+    table = Table("scores x 100", (Column("a"),), (Row((Cell(-4.25, "score"),)),), (note,))
+    tex = render(table, "latex")
+    assert r"\caption{scores $\times$ 100}" in tex and "\n$-$4.2 " in tex
+    assert (r"en-de $-$ en-es: $-$0.1 [$-$0.5, +0.2], p $\geq$ 0.05 ($\times$ 100); run -{}-fresh on 2025-01-02") in tex
+
+
 def test_csv() -> None:
     entries = long_form([sts("muse", "en-en", 83.456)], {"spearman"})
     expected = f"""\
-encoder,task,subset,metric,value,low,high,n,signature,source,fingerprint,dataset,dataset_sha256,created
-muse,sts17,en-en,spearman,83.456,,,250,{STS_SIGNATURE},measured,muse-1,sts17,{"0123456789abcdef" * 4},\
+encoder,task,subset,metric,value,low,high,interval,is_best,p_best,p_zero,n,signature,source,fingerprint,dataset,dataset_\
+sha256,created
+muse,sts17,en-en,spearman,83.456,,,,,,,250,{STS_SIGNATURE},measured,muse-1,sts17,{"0123456789abcdef" * 4},\
 2025-01-02T03:04:05+00:00"""
     assert render_long(entries, "csv") == expected
     assert len(list(csv.DictReader(io.StringIO(render_long(long_form(small_board()), "csv"))))) == 16
@@ -218,6 +237,10 @@ def test_json() -> None:
     "value": 83.456,
     "low": null,
     "high": null,
+    "interval": null,
+    "is_best": null,
+    "p_best": null,
+    "p_zero": null,
     "n": 250,
     "signature": "{STS_SIGNATURE}",
     "source": "measured",
@@ -254,34 +277,68 @@ STS 2017: Spearman's rho x 100
 
 encoder          en-en  es-es
 -----------------------------
-muse             80.0*  70.0*
+muse             80.0*   70.0
           [75.1, 83.8]
-e5               81.0*  60.0
+e5               81.0*   60.0
          [77.0, 100.0]
 
+n: 250 a set
 order of encoders: the mean over the subsets (spearman)
 [low, high]: 90 % interval (BCa bootstrap of the items)
 bold (* where text is plain): the best, and all that are not significantly worse than it \
-(paired randomisation test, p >= 0.1, corrected by Holm over the encoders)
+(paired randomisation test, p >= 0.1, corrected by Holm over the encoders of a column, not over the columns)
 no interval and no test: e5 on es-es, muse on es-es; \
-`leaderboard run --save-rows` measures again what has no per-item rows
+to mend it: `leaderboard run --save-rows --encoder e5 --encoder muse --task sts17`
 signature: task:sts17|version:1|similarity:cosine|interval:made-up"""
     assert render(with_intervals, "table", width=80) == expected
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     coloured = render(with_intervals, "table", width=80)
-    assert "\x1b[1m        80.0*\x1b[0m  \x1b[1m70.0*\x1b[0m\n" in coloured and "\x1b[1m60.0" not in coloured
+    assert "\x1b[1m        80.0*\x1b[0m   70.0\n" in coloured
 
 
 def test_intervals_and_the_best_in_markdown_and_latex(with_intervals: Table) -> None:
     assert (
-        "| muse    |  **80.0**<br><sub>[75.1, 83.8]</sub> | **70.0** |\n"
-        "| e5      | **81.0**<br><sub>[77.0, 100.0]</sub> |     60.0 |\n"
+        "| muse    |  **80.0**<br><sub>[75.1, 83.8]</sub> |  70.0 |\n"
+        "| e5      | **81.0**<br><sub>[77.0, 100.0]</sub> |  60.0 |\n"
     ) in render(with_intervals, "md")
+    for format in ("md", "latex"):
+        text = render(with_intervals, format)
+        assert "bold: the best" in text and "where text is plain" not in text
+    assert r"randomisation test, p $\geq$ 0.1," in render(with_intervals, "latex")
     assert (
-        r"muse & \textbf{80.0} {\scriptsize [75.1, 83.8]} & \textbf{70.0} \\"
+        r"muse & \textbf{80.0} {\scriptsize [75.1, 83.8]} & 70.0 \\"
         "\n"
         r"e5 & \textbf{81.0} {\scriptsize [77.0, 100.0]} & 60.0 \\"
     ) in render(with_intervals, "latex")
+
+
+def test_the_long_form_says_what_a_table_shows() -> None:
+    """Bold cells and p-values of the tables, from their entries alone."""
+    results = [sts(name, "en-en", value) for name, value in (("a", 80.0), ("b", 79.0), ("c", 60.0), ("d", 50.0))]
+    p = {("a", "b"): 0.03, ("a", "c"): 0.001}
+    known = {(r.encoder, "en-en"): Entry(digest(r), {"spearman": (1.0, 99.0)}) for r in results}
+    known["a", "en-en"].p["spearman"] = {second: value for (_, second), value in p.items()}
+    entries = long_form(results, {"spearman"}, {"sts17": Statistics("interval:made-up", 0.99, known)})
+    found = {entry["encoder"]: (entry["is_best"], entry["p_best"], entry["p_zero"]) for entry in entries}
+    assert found == {
+        "a": (True, None, None),
+        "b": (True, 0.03, None),
+        "c": (False, 0.002, None),
+        "d": (None, None, None),
+    }
+    assert {entry["interval"] for entry in entries} == {"interval:made-up"}
+    assert [line.split(",")[8] for line in render_long(entries, "csv").splitlines()[1:]] == [
+        "true",
+        "true",
+        "false",
+        "",
+    ]
+
+    bias = [record(name, "language-bias", "ten", {"difference": -1.0}) for name in "ab"]
+    tests = {"a": 0.0002, "b": 0.03}
+    known = {(n, "ten"): Entry(digest(r), p_zero={"difference": tests[n]}) for n, r in zip("ab", bias, strict=True)}
+    entries = long_form(bias, statistics={"language-bias": Statistics("s", 0.95, known)})
+    assert [(e["p_zero"], e["is_best"], e["p_best"]) for e in entries] == [(0.0004, None, None), (0.03, None, None)]
 
 
 def test_intervals_in_the_long_form() -> None:

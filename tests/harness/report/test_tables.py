@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from math import nan
+
 import pytest
 from result_records import STS_SIGNATURE, record, small_board, sts
 
@@ -77,11 +80,10 @@ def test_legend() -> None:
         "– not measured here",
         "avg-same: unweighted mean of en-en, es-es, ar-ar",
         "@deepl: another translation than the published set",
+        "n: 250 a set",
         "order of encoders: avg-same (spearman)",
-        "bold (* where text is plain): the best, and all that are not significantly worse than it (paired "
-        "randomisation test, p >= 0.05, corrected by Holm over the encoders)",
-        "no interval and no test: chargrams, e5, muse; `leaderboard run --save-rows` measures again what has no "
-        "per-item rows",
+        "no interval and no test: chargrams, e5, muse; to mend it: `leaderboard run --save-rows --encoder chargrams "
+        "--encoder e5 --encoder muse --task sts17`",
         f"signature: {STS_SIGNATURE}",
     )
 
@@ -197,6 +199,10 @@ def test_long_form() -> None:
         "value": 83.456,
         "low": None,
         "high": None,
+        "interval": None,
+        "is_best": None,
+        "p_best": None,
+        "p_zero": None,
         "n": 250,
         "signature": STS_SIGNATURE,
         "source": "measured",
@@ -256,7 +262,7 @@ def test_the_language_bias_has_an_interval_and_a_test_against_zero() -> None:
     cells = [row.cells[3] for row in table.rows]
     assert [cell.interval_text for cell in cells] == ["[-2.00, -0.50]", "[-2.00, -0.50]", ""]
     assert not any(cell.is_best for cell in cells), "no bias is better for being higher"
-    assert [row.cells[2].is_best for row in table.rows] == [True, False, False]
+    assert not any(note.startswith("bold") for note in table.notes)
     assert "p: the difference against zero (bootstrap), corrected by Holm over all of the table" in table.notes
     [without] = boards(results)
     assert heads(without) == heads(table)[:-1]
@@ -287,3 +293,57 @@ def test_what_was_not_tested_against_the_best_is_said() -> None:
     [table] = boards(results, statistics={"sts17": Statistics("s", 0.95, entries)})
     assert [row.cells[1].is_best for row in table.rows] == [True, True, False]
     assert "not tested against the best, so not bold: c" in table.notes
+    # Against a newcomer nobody was tested: it is not marked either.
+    newcomer = sts("d", "en-en", 81.0)
+    entries["d", "en-en"] = Entry(digest(newcomer), {"spearman": (1.0, 99.0)})
+    [table] = boards([*results, newcomer], statistics={"sts17": Statistics("s", 0.95, entries)})
+    assert not any(cell.is_best for row in table.rows for cell in row.cells)
+    assert "nothing bold, as none was tested against the highest: en-en spearman" in table.notes
+    assert not any(note.startswith("bold") for note in table.notes)
+
+
+def test_a_bias_is_said_not_to_be_ranked_where_something_is_bold() -> None:
+    scores = {"expected": 70.0, "actual": 69.0, "difference": -1.0}
+    results = [record(name, "language-bias", "ten", scores) for name in "ab"]
+    entries = {(r.encoder, "ten"): Entry(digest(r), {"actual": (60.0, 75.0)}) for r in results}
+    entries["a", "ten"].p["actual"] = {"b": 1.0}
+    [table] = boards(results, statistics={"language-bias": Statistics("s", 0.95, entries)})
+    assert [[cell.is_best for cell in row.cells] for row in table.rows] == [[False, False, True, False]] * 2
+    assert "the language bias (difference) is not ranked: it is no better for being higher" in table.notes
+
+
+def test_what_has_no_interval_is_said() -> None:
+    results = [sts("a", "en-en", 100.0), sts("b", "en-en", 80.0)]
+    ends = {"a": (nan, nan), "b": (70.0, 85.0)}
+    entries = {(r.encoder, "en-en"): Entry(digest(r), {"spearman": ends[r.encoder]}) for r in results}
+    [table] = boards(results, statistics={"sts17": Statistics("s", 0.95, entries)})
+    assert [row.cells[1].interval_text for row in table.rows] == ["", "[70.0, 85.0]"]
+    assert "no interval: all items alike, or fewer than three: a" in table.notes
+
+
+def test_the_command_that_mends_can_be_pasted() -> None:
+    results = [
+        sts("a", "en-en", 80.0, spec="a?prompt=query: "),
+        sts("b", "en-en", 80.0),
+        sts("api", "en-en", 70.0, spec=""),
+        sts("b", "en-en@sample", 70.0),
+    ]
+    real, sample = boards(results)
+    [note] = [note for note in real.notes if note.startswith("no interval")]
+    command = note.split("`")[1]
+    assert shlex.split(command) == [
+        *("leaderboard", "run", "--save-rows", "--encoder", "a?prompt=query: ", "--encoder", "b", "--task", "sts17")
+    ]
+    assert any("--save-rows --suite sample --encoder b" in note for note in sample.notes)
+    [alone] = boards([results[2]])
+    assert "no interval and no test: api" in alone.notes
+
+
+def test_n_of_the_sets() -> None:
+    def notes(**n_of: int) -> list[str]:
+        [table] = boards([sts("a", name.replace("_", "-"), 50.0, n=n) for name, n in n_of.items()])
+        return [note for note in table.notes if note.startswith("n: ")]
+
+    assert notes(en_en=250, es_es=250, avg_same=500) == ["n: 250 a set"]
+    assert notes(en_en=1250, es_es=249, ar_ar=1250) == ["n: 1,250 (en-en, ar-ar); 249 (es-es)"]
+    assert notes(**{f"x{i}": i + 100 for i in range(13)}) == ["n: 100 to 112 a set"]

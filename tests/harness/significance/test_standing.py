@@ -43,6 +43,7 @@ def test_bold_is_what_a_plain_loop_says(seed: int) -> None:
     results = [sts(name, "en-en", value) for name, value in values.items()]
     found = standing(results, "spearman", known(results, p))
     assert set(found.best) == bold_by_hand(values, p) and not found.untested
+    assert all((p < 0.05) is (name not in found.best) for name, p in found.p.items()) and len(found.p) == 5
     assert standing(results[::-1], "spearman", known(results, p)) == found
     # Of a part of the board, the best of that part.
     part = {name: values[name] for name in "bdf"}
@@ -50,14 +51,14 @@ def test_bold_is_what_a_plain_loop_says(seed: int) -> None:
     assert set(standing(own, "spearman", known(results, p)).best) == bold_by_hand(part, p)
 
 
-def test_untested_is_not_bold_unless_it_is_the_best() -> None:
+def test_untested_is_not_bold_nor_what_nobody_was_held_against() -> None:
     results = [sts(name, "en-en", value) for name, value in (("a", 80.0), ("b", 79.0), ("c", 78.0))]
     found = standing(results, "spearman", known(results, {("a", "b"): 0.5}))
     assert (set(found.best), set(found.untested)) == ({"a", "b"}, {"c"})
     newcomer = [*results, sts("d", "en-en", 81.0)]
     found = standing(newcomer, "spearman", known(results, {("a", "b"): 0.5}))
-    assert (set(found.best), set(found.untested)) == ({"d"}, {"a", "b", "c"})
-    assert set(standing([*newcomer, sts("e", "en-en", 81.0)], "spearman", Statistics()).best) == {"d", "e"}
+    assert (set(found.best), set(found.untested)) == (set(), {"a", "b", "c"})
+    assert not standing([*newcomer, sts("e", "en-en", 81.0)], "spearman", Statistics()).best
 
 
 def test_nothing_is_the_best_alone_or_by_a_bias() -> None:

@@ -116,6 +116,6 @@ def test_a_bad_file_is_one_line(tmp_path: Path, content: str) -> None:
     file = StatisticsStore(tmp_path).file("sts17")
     file.parent.mkdir(parents=True)
     file.write_bytes(content.encode("latin-1"))
-    with pytest.raises(InputError, match=r"sts17\.json: no statistics \(.+\); delete it") as error:
+    with pytest.raises(InputError, match=r"sts17\.json: no statistics \(.+\); `leaderboard run`") as error:
         StatisticsStore(tmp_path).load("sts17")
     assert "\n" not in str(error.value)

@@ -7,13 +7,15 @@ import warnings
 import numpy as np
 import pytest
 import scipy.stats
-from scipy.stats import spearmanr
+from scipy.stats import binomtest, spearmanr
 
 from harness.errors import InputError
 from harness.stats import (
+    Interval,
     Resampling,
     Sample,
     Units,
+    accuracy,
     average,
     bca_interval,
     bootstrap,
@@ -127,12 +129,50 @@ def test_shared_source_pairs_widen_the_interval_of_an_average():
     assert apart.high - apart.low == pytest.approx((alone.high - alone.low) / np.sqrt(2), rel=0.1)
 
 
-def test_a_constant_metric_has_an_interval_without_width():
-    replicates = bootstrap(Sample(mean(np.ones((1, 20))), independent(20)), Resampling(resamples=100))
+FEW = Resampling(resamples=100, level=0.9)
+
+
+@pytest.mark.parametrize("n", [3, 20, 1000])
+def test_an_accuracy_of_items_that_are_all_alike_has_the_exact_interval(n: int):
+    half = np.arange(n) % 2 == 0
+    sample = Sample(mean(np.stack([np.ones(n), np.zeros(n), half])), independent(n), is_proportion=True)
+    replicates = bootstrap(sample, FEW)
     for method in (bca_interval, percentile_interval):
-        assert [(i.value, i.low, i.high) for i in method(replicates)] == [(100, 100, 100)]
-    constant = bootstrap(Sample(spearman(np.arange(9), np.ones(9)), independent(9)), Resampling(resamples=100))
-    assert [(i.value, i.low, i.high) for i in bca_interval(constant)] == [(0, 0, 0)]
+        right, wrong, mixed = method(replicates)
+        for interval, k in ((right, n), (wrong, 0)):
+            exact = binomtest(k, n).proportion_ci(0.9, method="exact")
+            assert (interval.low, interval.high) == pytest.approx((100 * exact.low, 100 * exact.high))
+            assert interval.value == 100 * k / n
+        assert mixed == method(bootstrap(Sample(mean(half[None]), independent(n)), FEW))[0]
+
+
+def test_no_other_metric_of_items_that_are_all_alike_has_an_interval():
+    right = Sample(mean(np.ones((1, 20))), independent(20), is_proportion=True)
+    for sample in (
+        average([right, right]),
+        Sample(mean(np.ones((1, 20))), independent(20)),
+        Sample(spearman(np.arange(9), np.ones(9)), independent(9)),
+        Sample(spearman(np.arange(99), np.arange(99)), independent(99)),
+    ):
+        for method in (bca_interval, percentile_interval):
+            [interval] = method(bootstrap(sample, FEW))
+            assert np.isnan([interval.low, interval.high]).all() and interval.value in (0, pytest.approx(100))
+
+
+def test_the_difference_of_equal_rows_is_0_and_of_opposite_ones_has_no_interval():
+    half = np.arange(20) % 2
+    replicates = bootstrap(Sample(mean(np.stack([half, half, half * 0, half * 0 + 1])), independent(20)), FEW)
+    assert bca_interval(replicates.difference(0, 1)) == [Interval(0.0, 0.0, 0.0)]
+    [interval] = bca_interval(replicates.difference(3, 2))
+    assert interval.value == 100 and np.isnan([interval.low, interval.high]).all()
+
+
+def test_only_accuracies_are_proportions():
+    found = np.arange(5)
+    rows = [{"item": found, "found_en_xx": found, "found_xx_en": found}]
+    for metric, is_known in (("accuracy_en_xx", True), ("accuracy_xx_en", True), ("f1_weighted_xx_en", False)):
+        [interval] = bca_interval(bootstrap(accuracy(rows, metric), FEW))
+        assert interval.value == 100 and np.isfinite(interval.low) == is_known
 
 
 @pytest.mark.parametrize("units", [independent(2), join([independent(30), independent(2)])])
@@ -175,7 +215,7 @@ def test_a_resampling_that_is_none_is_one_line(options):
 
 def test_the_signature_spells_the_resampling():
     assert Resampling(500, seed=9, level=0.9).signature == (
-        "interval:bca|level:0.9|test:approximate-randomisation|resamples:500|seed:9"
+        "interval:bca,exact-if-alike|level:0.9|test:approximate-randomisation|resamples:500|seed:9"
     )
 
 
