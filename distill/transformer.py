@@ -43,7 +43,7 @@ TRAINING = (
     "--max-steps 450 --eval-steps 90 --best-by sts_cross --temperature 0.5 --max-repeats 20 --max-length 64 "
     "--precision bf16"
 )
-"""The command of the student's model card."""
+"""The training on the student's model card; what ships is half-way back from it (`distill interpolate`)."""
 
 _WEIGHTS = "model.safetensors"
 _DIGEST = ".sha256"  # hidden: no part of the digest that it holds

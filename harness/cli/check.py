@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli import echo
-from harness.cli.options import BatchSizeOption, CacheDirOption, DataDirOption, DeviceOption
+from harness.cli.options import BatchSizeOption, CacheDirOption, CachedOption, DataDirOption, DeviceOption
 from harness.cli.run import Suite
 
 if TYPE_CHECKING:
@@ -64,10 +64,7 @@ def check(
             help="Measure nothing: compare with the records of a fresh run, which are in this folder.",
         ),
     ] = None,
-    cached: Annotated[
-        bool,
-        typer.Option("--cached", help="Use cached vectors, and encode only a random sample of those again."),
-    ] = False,
+    cached: CachedOption = False,
     data_dir: DataDirOption = None,
     cache_dir: CacheDirOption = None,
     device: DeviceOption = None,

@@ -58,3 +58,7 @@ BatchSizeOption = Annotated[
         "--batch-size", metavar="N", min=1, show_default=False, help="Sentences a batch, for encoders that have it."
     ),
 ]
+CachedOption = Annotated[
+    bool,
+    typer.Option("--cached", help="Use cached vectors, and encode only a random sample of those again."),
+]

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli import echo
-from harness.cli.options import BatchSizeOption, CacheDirOption, DataDirOption, DeviceOption, ResultsOption
+from harness.cli.options import (
+    BatchSizeOption,
+    CacheDirOption,
+    CachedOption,
+    DataDirOption,
+    DeviceOption,
+    ResultsOption,
+)
 
 if TYPE_CHECKING:
     from harness.results import Result
@@ -25,10 +32,7 @@ def rerun(
             "--encoder", metavar="SPEC", show_default=False, help="Load this instead of the record's encoder."
         ),
     ] = None,
-    cached: Annotated[
-        bool,
-        typer.Option("--cached", help="Use cached vectors, and encode only a random sample of those again."),
-    ] = False,
+    cached: CachedOption = False,
     data_dir: DataDirOption = None,
     cache_dir: CacheDirOption = None,
     device: DeviceOption = None,
