@@ -175,6 +175,12 @@ def distill(
     teacher_dtype: Annotated[
         TeacherType, typer.Option(help="As what the teacher's vectors are stored.")
     ] = TeacherType.float16,
+    dropout: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X", min=0, max=1, show_default="the start's own", help="Of a transformer, while it is trained."
+        ),
+    ] = None,
     precision: PrecisionOption = PrecisionChoice.fp32,
     seed: SeedOption = 42,
     cpu: CpuOption = False,
@@ -226,6 +232,7 @@ def distill(
         matryoshka=_numbers(matryoshka),
         max_length=max_length,
         teacher_dtype=teacher_dtype.value,
+        dropout=dropout,
         precision=precision.value,
         seed=seed,
         **{key: value for key, value in given.items() if value is not None},

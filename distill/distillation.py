@@ -150,6 +150,8 @@ def _distill(
 
     recipe = recipe or (STATIC if start.is_static else Recipe())
     check_recipe(recipe, on_cpu)
+    if start.is_static and recipe.dropout is not None:
+        raise InputError("--dropout is for transformers, not for a static student")
     dim = start.student_dim(teacher.dim)
     if any(not 1 <= part <= dim for part in recipe.matryoshka):
         parts = ", ".join(map(str, recipe.matryoshka))

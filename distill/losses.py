@@ -22,7 +22,7 @@ from harness.errors import InputError, unknown_name
 
 KINDS = ("mse", "cosine", "ranking")
 
-_CHUNK = 64  # sentences; fewer at a time would keep no GPU busy
+_GPU_PART, _CPU_PART = 64, 16  # sentences; see benchmarks/training.py
 
 
 class DistillationLoss(Module):
@@ -76,7 +76,7 @@ class DistillationLoss(Module):
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """The loss of a batch, a scalar. Its labels are the row numbers, (batch,)."""
-        source, target = (self._embed(features) for features in sentence_features)
+        source, target = (embed(self.model, features) for features in sentence_features)
         with torch.autocast(source.device.type, enabled=False):  # half precision is for the student's layers alone
             dtype = torch.promote_types(source.dtype, torch.float32)
             source, target = source.to(dtype), target.to(dtype)
@@ -87,25 +87,6 @@ class DistillationLoss(Module):
                 for dim in self._dims
             ]
         return torch.stack(losses).sum() / len(self._dims)
-
-    def _embed(self, features: dict[str, Tensor]) -> Tensor:
-        """The student's vectors, (batch, dim); sentences of about one length go through a transformer together.
-
-        A batch as it comes is padded to its longest sentence, which is several times the mean.
-        """
-        mask = features.get("attention_mask")
-        if mask is None or len(mask) <= _CHUNK:
-            return self.model(features)["sentence_embedding"]  # type: ignore[no-any-return]
-        order = mask.sum(dim=1).argsort(stable=True)
-        vectors = []
-        for rows in torch.split(order, _CHUNK):
-            used = mask[rows].any(dim=0)
-            part = {
-                name: value[rows][:, used] if getattr(value, "shape", None) == mask.shape else value
-                for name, value in features.items()
-            }
-            vectors.append(self.model(part)["sentence_embedding"])
-        return torch.cat(vectors)[order.argsort()]
 
     def get_config_dict(self) -> dict[str, Any]:
         """The settings, for the model card."""
@@ -122,6 +103,29 @@ class DistillationLoss(Module):
         if kind == "cosine":
             return 2 - cosine_similarity(source, wanted).mean() - cosine_similarity(target, wanted).mean()
         return translation_ranking(source, target, labels, margin=self.margin, scale=self.scale)
+
+
+def embed(model: Any, features: dict[str, Tensor], part: int | None = None) -> Tensor:
+    """The student's vectors, (batch, dim), computed for `part` sentences of about one length at a time.
+
+    A transformer's batch as it comes is padded to its longest sentence, which is several times the mean. Parts of the
+    size that None stands for are as small as keeps the device busy.
+    """
+    mask = features.get("attention_mask")
+    if part is None:
+        part = _CPU_PART if mask is not None and mask.device.type == "cpu" else _GPU_PART
+    if mask is None or len(mask) <= part:
+        return model(features)["sentence_embedding"]  # type: ignore[no-any-return]
+    order = mask.sum(dim=1).argsort(stable=True)
+    vectors = []
+    for rows in torch.split(order, part):
+        used = mask[rows].any(dim=0)
+        of_rows = {
+            name: value[rows][:, used] if getattr(value, "shape", None) == mask.shape else value
+            for name, value in features.items()
+        }
+        vectors.append(model(of_rows)["sentence_embedding"])
+    return torch.cat(vectors)[order.argsort()]
 
 
 def translation_ranking(source: Tensor, target: Tensor, rows: Tensor, *, margin: float, scale: float) -> Tensor:

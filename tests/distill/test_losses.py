@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("sentence_transformers")
 torch.set_num_threads(1)
 
-from distill.losses import DistillationLoss, parse_kind, translation_ranking  # noqa: E402
+from distill.losses import DistillationLoss, embed, parse_kind, translation_ranking  # noqa: E402
 from distill.teacher import TeacherVectors  # noqa: E402
 
 DIM, N = 5, 7
@@ -240,7 +240,7 @@ def test_the_librarys_trainer_trains_with_it(tmp_path, teacher):
 
 
 @pytest.mark.parametrize("padding", ["right", "left"])
-def test_a_large_batch_in_parts_by_length_has_the_same_vectors(teacher, padding):
+def test_a_large_batch_in_parts_by_length_has_the_same_vectors(padding):
     class Masked(torch.nn.Module):
         """The mean of x^2 over the tokens; says how wide its inputs are."""
 
@@ -264,6 +264,8 @@ def test_a_large_batch_in_parts_by_length_has_the_same_vectors(teacher, padding)
         mask = mask.flip(1)
     features = {"input_ids": torch.from_numpy(rng.integers(1, 9, (200, 40))), "attention_mask": mask, "other": 3}
     model = Masked()
-    loss = DistillationLoss(model, teacher, "mse")
-    torch.testing.assert_close(loss._embed(features), model(features)["sentence_embedding"])
-    assert len(model.widths) == 5 and sum(model.widths[:4]) < 120  # four parts, not padded to 40 each
+    for part, n_parts in ((None, 13), (64, 4), (200, 1)):
+        model.widths.clear()
+        torch.testing.assert_close(embed(model, features, part), model(features)["sentence_embedding"])
+        assert len(model.widths) == n_parts + 1
+        assert n_parts == 1 or sum(model.widths[:-1]) < 0.75 * 40 * n_parts  # not padded to 40 each

@@ -25,7 +25,7 @@ pytest.importorskip("datasets")
 pytest.importorskip("matplotlib")
 
 from distill import training  # noqa: E402
-from distill.training import STATIC, Recipe, evaluate_every, mixed_batches  # noqa: E402
+from distill.training import STATIC, Recipe, evaluate_every, mixed_batches, set_up  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -149,6 +149,29 @@ def test_a_transformer_is_resumed_with_its_dropout(bert, swaps, tmp_path):
         run(swaps, tmp_path / "killed", bert, TRANSFORMER, progress=Lines("step 6 of 8 "))
     run(swaps, tmp_path / "killed", bert, TRANSFORMER)
     assert folder_digest(tmp_path / "killed") == folder_digest(tmp_path / "whole")
+
+
+def test_dropout_may_be_left_out_of_the_training(bert, swaps, tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    for name, dropout in {"own": None, "same": 0.1, "none": 0.0}.items():
+        run(swaps, tmp_path / name, bert, replace(TRANSFORMER, dropout=dropout))
+        model = SentenceTransformer(str(tmp_path / name), device="cpu", local_files_only=True)
+        assert model.transformers_model.config.hidden_dropout_prob == 0.1  # for the next training, as it was
+    own, same, none = (weights(tmp_path / name) for name in ("own", "same", "none"))
+    changed = [name for name in own if not np.array_equal(own[name], none[name])]
+    assert all(np.array_equal(own[name], same[name]) for name in own) and len(changed) > len(own) / 2
+
+
+def test_without_dropout_a_sentence_has_one_vector_in_training(bert):
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(bert, device="cpu", local_files_only=True).train()
+    features = model.preprocess(["w1 w2 w3"])
+    for dropout, is_one in ((0.5, False), (0.0, True)):
+        set_up(model, dropout)
+        first, second = (model(dict(features))["sentence_embedding"] for _ in range(2))
+        assert torch.equal(first, second) == is_one
 
 
 def test_a_seed_decides_everything(files, tmp_path, undisturbed):
@@ -355,6 +378,7 @@ def test_a_loss_that_is_no_number(files, tmp_path, monkeypatch, undisturbed):
         (STUDENT, {"matryoshka": (33,)}, "Matryoshka dimensions must be 1 to 32"),
         (Start(STUDENT, dim=33), {}, "--dim 33: the teacher's vectors have 32 dimensions"),
         (Start(STUDENT, keep_layers=1), {}, "--keep-layers is for transformers"),
+        (STUDENT, {"dropout": 0.0}, "--dropout is for transformers"),
         (Start("no/such/folder"), {}, "no model folder 'no/such/folder'"),
         (Start("static:trigram-10"), {}, "a new static student is static:unigram-30000"),
         (Start("labse", init="labse"), {}, "--init is for a new static student"),
