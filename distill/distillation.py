@@ -97,6 +97,8 @@ def distill(
         raise MissingExtraError("distill", "train")
     start = Start(student) if isinstance(student, str) else student
     start.check()
+    if recipe and recipe.dropout is not None and start.is_static:
+        raise InputError("--dropout is for transformers, not for a static student")
     folder = Path(out).expanduser().absolute()
     is_first = int(os.environ.get("RANK", "0")) == 0
     progress = (progress or Watcher()) if is_first else Watcher(is_silent=True)
@@ -150,8 +152,6 @@ def _distill(
 
     recipe = recipe or (STATIC if start.is_static else Recipe())
     check_recipe(recipe, on_cpu)
-    if start.is_static and recipe.dropout is not None:
-        raise InputError("--dropout is for transformers, not for a static student")
     dim = start.student_dim(teacher.dim)
     if any(not 1 <= part <= dim for part in recipe.matryoshka):
         parts = ", ".join(map(str, recipe.matryoshka))

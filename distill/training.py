@@ -67,8 +67,7 @@ class Recipe:
         max_length: tokens after which a transformer cuts a sentence.
         precision: of the matrix products (autocast); the weights are float32 in any case.
         teacher_dtype: as what the teacher's vectors are stored.
-        dropout: of a transformer's dropout layers; None: as the start has it. Where vectors are to be imitated and
-            no sentence is seen often, 0 learns faster, and costs less.
+        dropout: of a transformer's dropout layers; None: as the start has it. Without any (0) a step costs less.
         beta2: of AdamW.
         max_gradient_norm: longer gradients are scaled to this length; 0: none are.
         seed: of dropout, of the batches and of new weights.
@@ -343,7 +342,7 @@ def set_up(student: Any, dropout: float | None) -> None:
             if isinstance(module, torch.nn.Dropout):
                 module.p = dropout
     if student.device.type == "cpu" and student.transformers_model is not None:
-        # The fused kernel's gradient is slow there: with it, short sentences take 1.2 times as long a step.
+        # The fused kernel's gradient is slow there (benchmarks/training.py).
         student.transformers_model.set_attn_implementation("eager")
 
 

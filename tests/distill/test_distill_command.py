@@ -132,6 +132,7 @@ TRAIN = ("--teacher", "chargrams?dim=16", "--student", "static:unigram-100", "--
         ((*TRAIN, "--weight", "multi30k=-1"), "--weight 'multi30k=-1': expected NAME=X"),
         ((*TRAIN, "--matryoshka", "64;32"), "--matryoshka '64;32': expected whole numbers"),
         ((*TRAIN, "--name", "a/b"), "a/b"),
+        ((*TRAIN, "--dropout", "0"), "--dropout is for transformers"),
         (("--teacher", "chargram", "--student", "static:bpe-100"), "unknown encoder 'chargram'; did you mean"),
     ],
 )
