@@ -116,7 +116,7 @@ def train_baseline(
     from baselines.training_data import STSB_LANGUAGES, UsedFile, load_nli, load_sts
     from harness.cache import default_cache_dir
     from harness.data.sources import open_data_dir
-    from harness.names import check_folder_name
+    from harness.names import check_name
 
     if cache_dir:  # a start that is made from wheels goes there too
         os.environ["HARNESS_CACHE"] = str(cache_dir)
@@ -133,7 +133,7 @@ def train_baseline(
     if bool(sts) != bool(sts_dev) and skip is not StageChoice.sts:
         raise InputError("give both --sts and --sts-dev, or neither (then they come from the data directory)")
     what = {None: "nli-stsb", StageChoice.nli: "stsb", StageChoice.sts: "nli"}[skip]
-    name = check_folder_name(name or f"{Path(start).name}-{what}", "model")
+    name = check_name(name or f"{Path(start).name}-{what}", "model")
     data = open_data_dir(data_dir) if data_dir else None
 
     stages: list[Stage] = []

@@ -195,7 +195,7 @@ def distill(
     if context.invoked_subcommand is not None:
         return
     from harness.errors import InputError
-    from harness.names import check_folder_name
+    from harness.names import check_name
 
     if teacher is None or student is None:
         raise InputError("give --teacher and --student; `leaderboard distill --help` says which there are")
@@ -237,7 +237,7 @@ def distill(
         seed=seed,
         **{key: value for key, value in given.items() if value is not None},
     )
-    name = check_folder_name(name or f"{Path(student).name.replace(':', '-')}-distilled", "model")
+    name = check_name(name or f"{Path(student).name.replace(':', '-')}-distilled", "model")
     folder = (out or default_cache_dir() / "models" / name).expanduser().absolute()
     with watch() as progress:
         distill(

@@ -28,7 +28,7 @@ from typing import Any
 from distill.losses import parse_kind
 from distill.start import Start
 from harness.errors import InputError, unknown_name
-from harness.names import check_folder_name, split_tag
+from harness.names import check_name, split_tag
 from harness.tasks import get_task
 
 if sys.version_info >= (3, 11):
@@ -225,7 +225,7 @@ def _grid(name: str, content: Mapping[str, Any]) -> Grid:
 
 
 def _table(content: Mapping[str, Any], common: Settings) -> Table:
-    name = check_folder_name(_text("a table", content, "name"), "table")
+    name = check_name(_text("a table", content, "name"), "table")
     where = f"table {name}"
     _check_keys(where, content, {"name", "title", "columns", "rows", *_KINDS})
     columns = [_column(where, column) for column in _list_of_tables(where, content, "columns")]

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
-from filelock import FileLock
 from numpy.typing import NDArray
 
 from distill.corpora import Corpus, read_pairs
@@ -27,6 +26,7 @@ from distill.filters import Filters
 from harness.data.leakage import EvaluationSentences
 from harness.data.sources import content_sha256
 from harness.errors import InputError
+from harness.files import locked
 from harness.results import cannot_write
 
 _VERSION = 1
@@ -169,7 +169,7 @@ class PairStore:
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             # Of several processes that train together, one builds.
-            with FileLock(folder.with_name(f"{folder.name}.lock")):
+            with locked(folder.with_name(f"{folder.name}.lock")):
                 if not _is_current(folder, digest):
                     _build(corpora, checksums, digest, filters, guard, folder, progress)
                 return cls.open(folder)

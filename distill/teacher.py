@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from harness.cache import CHUNK
 from harness.encoder import Encoder, check_vectors
 from harness.errors import InputError
+from harness.files import locked
 from harness.results import cannot_write, write_atomically
 
 VectorType = Literal["float16", "float32"]
@@ -91,8 +92,6 @@ class TeacherVectors:
             InputError: there are no sentences, the encoder returned NaN or a number that `dtype` cannot hold, `folder`
                 holds other vectors, or cannot be written.
         """
-        from filelock import FileLock
-
         if not len(sentences):
             raise InputError("no sentences for the teacher to encode; give parallel data that is not empty")
         info = {
@@ -104,7 +103,7 @@ class TeacherVectors:
         }
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with FileLock(folder / ".lock"):
+            with locked(folder / ".lock"):
                 if not (folder / _INFO).exists():
                     _begin(folder, info)
                 _check_same(folder, info)

@@ -24,6 +24,7 @@ from baselines.huggingface import folder_digest
 from baselines.sentence_transformer import SentenceTransformerEncoder
 from harness.cache import default_cache_dir
 from harness.errors import InputError, MissingExtraError
+from harness.files import locked
 from harness.registry import EncoderInfo, one_line
 
 COMPACT_FILE = "compact.safetensors"
@@ -95,13 +96,11 @@ def restored(folder: Path, path: Path) -> Path:
     Raises:
         InputError: `folder` is of another form or damaged, or `path` cannot be written.
     """
-    from filelock import FileLock
-
     if _is_whole(path):
         return path
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.with_name(f".{path.name}.lock")):
+        with locked(path.with_name(f".{path.name}.lock")):
             if not _is_whole(path):  # else another process was faster
                 _restore(folder, path)
     except OSError as error:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import stat
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
+
+from harness.errors import InputError
 
 try:
     import fcntl
@@ -16,6 +20,8 @@ except ImportError:  # Windows, where a file that is open cannot be removed, nor
 
 SUFFIX = ".part"
 """Ends the names of temporary files."""
+
+_PATIENCE = 2.0  # seconds for which another process may hold a lock before it is said
 
 
 @contextmanager
@@ -57,6 +63,45 @@ def remove_abandoned(temporaries: Iterable[Path]) -> None:
             with path.open("r+b") as stream:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 path.unlink()
+
+
+def refuse_special(path: Path) -> None:
+    """Raise InputError, naming it, if `path` is a folder, a fifo or a device, which would be waited for or overwritten.
+
+    A file, and one that is not there, is let pass.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # not there, or not to be read: whoever opens it says so
+        return
+    if not stat.S_ISREG(mode):
+        what = "a folder" if stat.S_ISDIR(mode) else "a fifo" if stat.S_ISFIFO(mode) else "a device or socket"
+        raise InputError(f"{path}: {what}, where a file should be; move it away")
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock file `path`, which is made if need be, for the time of a `with` block.
+
+    Waits for another process that holds it, and after two seconds says on stderr for which file.
+
+    Raises:
+        InputError: a folder or a fifo is in its place.
+        OSError: it cannot be made.
+    """
+    from filelock import FileLock, Timeout  # not needed for reading
+
+    refuse_special(path)
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=_PATIENCE)
+    except Timeout:
+        print(f"waiting for {path}, which another process has locked", file=sys.stderr, flush=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def listed(folder: Path, ending: str = "") -> list[Path]:

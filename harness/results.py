@@ -6,13 +6,34 @@ import glob
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from math import fsum, isfinite
+from datetime import datetime
+from math import fsum
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from harness.errors import InputError
-from harness.files import replacing
-from harness.names import check_folder_name
+from harness.files import locked, replacing
+from harness.names import check_name
+from harness.schema import Amount, Count, Name, Number, read_json
+
+
+class _Checksums(TypedDict):
+    name: str
+    sha256: str
+    files: dict[str, str]
+
+
+class Dataset(_Checksums, total=False):
+    """Of what data a record is: name, sha256 of all, of each file; whether they are the published ones (or unknown)."""
+
+    published: bool | None
+
+
+class GitState(TypedDict):
+    """Commit of the harness, and whether its code was changed since."""
+
+    commit: str
+    dirty: bool
 
 
 @dataclass(frozen=True)
@@ -34,33 +55,32 @@ class Result:
         hardware: processor, cores, memory, device.
         wall_time_s: seconds that this subset took in the run that stored it.
         sentences_per_s: the encoder's speed on the subset's distinct sentences, when they were encoded.
-        peak_memory_mb: peak resident memory while the subset was measured, imports and model included (elsewhere than
-            on Linux: of the process so far).
+        peak_memory_mb: null. (It was that of the whole process, with every encoder that it had loaded before.)
         created: UTC, ISO 8601.
         tolerance: by metric how far a repeat may be off, where that is more than `leaderboard check` allows by
             default, with the `reason` for it. Written by hand; kept when the same is measured again.
     """
 
-    task: str
+    task: Name
     task_version: str
-    subset: str
-    encoder: str
+    subset: Name
+    encoder: Name
     fingerprint: str
-    metrics: dict[str, float]
-    n: int
+    metrics: dict[str, Number]
+    n: Count
     signature: str
-    dataset: dict[str, Any]
+    dataset: Dataset
     spec: str = ""
-    parts: list[str] = field(default_factory=list)
-    zero_vectors: int = 0
+    parts: list[Name] = field(default_factory=list)
+    zero_vectors: Count = 0
     versions: dict[str, str] = field(default_factory=dict)
-    git: dict[str, Any] | None = None
-    hardware: dict[str, Any] = field(default_factory=dict)
-    wall_time_s: float = 0.0
-    sentences_per_s: float | None = None
-    peak_memory_mb: float = 0.0
+    git: GitState | None = None
+    hardware: dict[str, str | Count | Number | None] = field(default_factory=dict)
+    wall_time_s: Amount = 0.0
+    sentences_per_s: Amount | None = None
+    peak_memory_mb: Amount | None = None
     created: str = ""
-    tolerance: dict[str, Any] = field(default_factory=dict)
+    tolerance: dict[str, Amount | str] = field(default_factory=dict)
 
     def measures_same_as(self, other: Result) -> bool:
         """Whether both promise the same scores: same task, vectors, protocol and data."""
@@ -107,12 +127,10 @@ class ResultStore:
         by_file: dict[Path, list[Result]] = {}
         for result in results:
             by_file.setdefault(self._file(result), []).append(result)
-        from filelock import FileLock  # not needed for reading
-
         for file, new in by_file.items():
             try:
                 file.parent.mkdir(parents=True, exist_ok=True)
-                with FileLock(self.records / ".lock"):
+                with locked(self.records / ".lock"):
                     records = {old.subset: old for old in (_read(file) if file.exists() else [])}
                     records.update({r.subset: _with_tolerance(r, records.get(r.subset)) for r in new})
                     records.update({result.subset: result for result in average(list(records.values()))})
@@ -121,8 +139,8 @@ class ResultStore:
                 raise cannot_write(file, error) from None
 
     def _file(self, result: Result) -> Path:
-        folder = self.records / check_folder_name(result.encoder, "encoder")
-        return folder / f"{check_folder_name(result.task, 'task')}.json"
+        folder = self.records / check_name(result.encoder, "encoder")
+        return folder / f"{check_name(result.task, 'task')}.json"
 
 
 def mean_metrics(parts: Sequence[Result]) -> dict[str, float]:
@@ -150,15 +168,6 @@ def _with_tolerance(result: Result, old: Result | None) -> Result:
     return replace(result, tolerance=old.tolerance)
 
 
-def _check_tolerance(result: Result) -> None:
-    reason = result.tolerance.get("reason", "")
-    widths = [value for key, value in result.tolerance.items() if key != "reason"]
-    if result.tolerance and not (isinstance(reason, str) and reason.strip()):
-        raise ValueError(f"the tolerance of {result.subset} has no reason")
-    if not all(isinstance(width, int | float) and isfinite(width) and width >= 0 for width in widths):
-        raise ValueError(f"a tolerance of {result.subset} is no number")
-
-
 def _dump(results: list[Result]) -> bytes:
     ordered = sorted(results, key=lambda result: result.subset)
     records = [asdict(result) for result in ordered]
@@ -170,19 +179,32 @@ def _dump(results: list[Result]) -> bytes:
 
 def _read(file: Path) -> list[Result]:
     try:
-        results = [Result(**record) for record in json.loads(file.read_text(encoding="utf-8"))]
+        results = read_json(file, list[Result])
         for result in results:
-            names = (result.encoder, result.task, result.subset, result.fingerprint, result.signature)
-            if not all(isinstance(name, str) for name in names) or not isinstance(result.n, int):
-                raise ValueError("a name that is no text, or an n that is no number")
-            if not isinstance(result.dataset.get("sha256"), str):
-                raise ValueError(f"{result.subset} has no checksum of its data")
-            if not all(isfinite(value) for value in result.metrics.values()):
-                raise ValueError(f"a score of {result.subset} is not finite")
-            _check_tolerance(result)
+            _check(result, file)
+        if len({result.subset for result in results}) < len(results):
+            raise ValueError("two records of one subset")
         return results
-    except (ValueError, TypeError, AttributeError, OSError) as error:
+    except ValueError as error:
         raise InputError(f"{file}: no list of result records ({error}); restore the file or delete it") from None
+
+
+def _check(result: Result, file: Path) -> None:
+    """What the types do not say. Raises ValueError."""
+    # Else two files would hold records of one encoder, and what is stored would replace neither of them.
+    if (result.encoder, result.task) != (file.parent.name, file.stem):
+        raise ValueError(f"a record of {result.encoder}/{result.task}, which is stored elsewhere")
+    if result.created:
+        try:
+            datetime.fromisoformat(result.created).timestamp()
+        except (ValueError, OverflowError, OSError):
+            raise ValueError(f"created of {result.subset} is no time in ISO 8601: {result.created!r}") from None
+    widths = {key: value for key, value in result.tolerance.items() if key != "reason"}
+    reason = result.tolerance.get("reason", "")
+    if result.tolerance and not (isinstance(reason, str) and reason.strip()):
+        raise ValueError(f"the tolerance of {result.subset} has no reason")
+    if not all(isinstance(width, float) for width in widths.values()):
+        raise ValueError(f"a tolerance of {result.subset} is no number")
 
 
 def write_atomically(path: Path, content: bytes) -> None:

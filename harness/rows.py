@@ -19,6 +19,7 @@ from harness.data import Source
 from harness.data.text import iter_lines
 from harness.encoder import Encoder
 from harness.errors import InputError, MissingExtraError
+from harness.names import check_name
 from harness.results import Result, ResultStore, cannot_write, write_atomically
 from harness.tasks import Rows, Task
 
@@ -27,8 +28,8 @@ FORMATS = ("npz", "jsonl", "parquet")
 
 
 def rows_file(folder: Path, subset: str, file_format: str) -> Path:
-    """Where the rows of a subset are."""
-    return folder / f"{subset}.{file_format}"
+    """Where the rows of a subset are. Raises InputError if its name cannot name a file."""
+    return folder / f"{check_name(subset, 'subset')}.{file_format}"
 
 
 def has_rows(folder: Path, subset: str, file_format: str | None = None) -> bool:
@@ -114,7 +115,7 @@ def stored_rows(results: Path, encoder: Encoder, task: Task, source: Source) -> 
         metrics={},
         n=0,
         signature=task.full_signature,
-        dataset={"sha256": source.sha256},
+        dataset={"name": source.dataset, "sha256": source.sha256, "files": {}},
     )
     if not has_rows(rows_folder(results, wanted), source.subset):
         return None
@@ -125,7 +126,7 @@ def stored_rows(results: Path, encoder: Encoder, task: Task, source: Source) -> 
 
 def rows_folder(results: Path, record: Result) -> Path:
     """Where the rows of a record's subset and of the others of its task are."""
-    return results / "rows" / record.encoder / record.task
+    return results / "rows" / check_name(record.encoder, "encoder") / check_name(record.task, "task")
 
 
 def rows_of(results: Path, task: Task, record: Result) -> Rows | None:

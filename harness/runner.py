@@ -19,7 +19,7 @@ from harness.cache import EncoderVectors, VectorCache
 from harness.data import DataDir, Source
 from harness.encoder import Encoder
 from harness.errors import HarnessError, InputError, LanguageError, VectorError, unknown_name
-from harness.names import check_folder_name, split_tag
+from harness.names import check_name, split_tag
 from harness.results import Result, ResultStore, mean_metrics
 from harness.rows import drop_rows, has_rows, rows_folder, save_rows
 from harness.tasks import Rows, Task
@@ -156,7 +156,7 @@ class Run:
 
         spec, modules: for the records: what names the encoder, and the Python modules that it runs on.
         """
-        check_folder_name(encoder.name, "encoder")
+        check_name(encoder.name, "encoder")
         vectors = self.cache.of(encoder)
         if self.store and any(old.fingerprint != encoder.fingerprint for old in self.store.load(encoder.name)):
             self.progress.note(
@@ -249,7 +249,6 @@ def _measure(
     modules: Sequence[str],
     progress: Progress,
 ) -> tuple[Result, Rows]:
-    provenance.reset_peak_memory()
     start = time.perf_counter()
     items = task.load(source)
     n_distinct, seconds = 0, 0.0
@@ -279,7 +278,6 @@ def _measure(
         hardware=_hardware(encoder),
         wall_time_s=round(time.perf_counter() - start, 3),
         sentences_per_s=round(n_distinct / seconds, 1) if seconds > 0 else None,
-        peak_memory_mb=provenance.peak_memory_mb(),
         created=_now(),
     )
     return result, rows
@@ -324,7 +322,6 @@ def _average(name: str, parts: Sequence[Result]) -> Result:
         zero_vectors=sum(part.zero_vectors for part in parts),
         wall_time_s=round(sum(part.wall_time_s for part in parts), 3),
         sentences_per_s=None,
-        peak_memory_mb=max(part.peak_memory_mb for part in parts),
         created=max(part.created for part in parts),
         tolerance={},  # `leaderboard check` derives it from the parts
     )

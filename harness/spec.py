@@ -8,7 +8,7 @@ from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from urllib.parse import quote, unquote
 
 from harness.errors import InputError
-from harness.names import check_folder_name
+from harness.names import check_name
 
 _SEPARATORS = re.compile(r"([=,:;])")  # between the paths of a value that has several parts
 
@@ -36,7 +36,7 @@ class Spec:
         else:
             path = PurePath(self.location)
             name = path.parent.name if path.name.isdecimal() and path.parent.name else path.name
-        return check_folder_name(name, "encoder")
+        return check_name(name, "encoder")
 
     def __str__(self) -> str:
         """The spec string as it is recorded: it repeats the run, and of this machine's paths it has the last component.

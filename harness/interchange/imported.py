@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from functools import cache
-from math import isfinite
+from hashlib import sha256
 from pathlib import Path
 
 from harness.errors import InputError
@@ -18,10 +18,12 @@ from harness.interchange.mteb_import import ImportedResult
 from harness.interchange.mteb_tasks import BY_MTEB_NAME
 from harness.published import PublishedScore, published_scores
 from harness.results import cannot_write, write_atomically
+from harness.schema import read_json
 from harness.spec import parse_spec
 
 IMPORTED = "mteb results"
 _FOLDER = "imported"
+_LONGEST = 150  # characters of a model's name or a revision in a file name
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _COMMIT = re.compile(r"[0-9a-f]{16,40}")
 _OWN_PROMPTS = "mteb may begin every sentence with a prompt of its own for this model"
@@ -69,14 +71,10 @@ def imported_scores(root: Path) -> list[PublishedScore]:
 
 def _load(file: Path) -> ImportedResult:
     try:
-        result = ImportedResult(**json.loads(file.read_text(encoding="utf-8")))
-        if not all(isinstance(value, str) for field, value in vars(result).items() if field != "scores"):
-            raise ValueError("a field that is no text")
-        values = [value for scores in result.scores.values() for value in scores.values()]
-        if not all(isinstance(value, float) and isfinite(value) for value in values):
-            raise ValueError("a score that is no number")
-        BY_MTEB_NAME[result.mteb_task]
-    except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
+        result = read_json(file, ImportedResult)
+        if result.mteb_task not in BY_MTEB_NAME or result.task != BY_MTEB_NAME[result.mteb_task].task:
+            raise ValueError(f"no task {result.mteb_task!r} with a counterpart {result.task!r}")
+    except ValueError as error:
         raise InputError(f"{file}: no imported result ({error}); import it again or delete it") from None
     return result
 
@@ -125,6 +123,12 @@ def _known() -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
 
 
 def _safe(name: str) -> str:
-    """A name as mteb's folders have it, for any file system."""
-    safe = re.sub(r"[^A-Za-z0-9._+@=-]", "_", name.replace("/", "__"))
-    return safe if safe.strip(".") else f"_{safe}"
+    """A name as mteb's folders have it, for any file system; two names never give the same.
+
+    One that mteb's way of writing changes, or would give to another name too, gets the start of its checksum.
+    """
+    plain = name.replace("/", "__")
+    safe = re.sub(r"[^A-Za-z0-9._+@=-]", "_", plain)[:_LONGEST]
+    if safe == plain and "__" not in name and safe.strip("."):
+        return safe
+    return f"{safe.strip('.')}-{sha256(name.encode()).hexdigest()[:8]}"

@@ -6,18 +6,18 @@ results, https://github.com/embeddings-benchmark/results.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import fsum, isfinite
+from math import fsum
 from pathlib import Path, PurePath
 from typing import Any
 
 from harness.errors import InputError
 from harness.interchange.mteb_export import ORGANISATION
 from harness.interchange.mteb_tasks import BY_MTEB_NAME, SPLIT, MtebTask
+from harness.schema import Name, Number, read_json
 
 _META = "model_meta.json"
 # What revision folders are called where nothing beside the file tells which model it is of.
@@ -45,7 +45,7 @@ class ImportedResult:
     file: str
     mteb_task: str
     task: str
-    scores: dict[str, dict[str, float]]
+    scores: dict[Name, dict[str, Number]]
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -144,12 +144,9 @@ def _read(file: Path) -> tuple[ImportedResult, int]:
 
 def _object(file: Path) -> dict[str, Any]:
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{file}: cannot be read as JSON ({error})") from None
-    if not isinstance(data, dict):
-        raise InputError(f"{file}: no result file of mteb: {type(data).__name__} instead of an object")
-    return data
+        return read_json(file, dict[str, Any], allow_nan=True)
+    except ValueError as error:
+        raise InputError(f"{file}: no JSON file of mteb ({error}); name files that mteb wrote") from None
 
 
 def _entries(file: Path, scores: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -160,7 +157,10 @@ def _entries(file: Path, scores: Mapping[str, Any]) -> dict[str, Mapping[str, An
     for number, entry in enumerate(entries):
         if not isinstance(entry, dict) or not isinstance(entry.get("hf_subset"), str):
             raise InputError(f"{file}: scores.{SPLIT}[{number}] has no `hf_subset`")
-    return {entry["hf_subset"]: entry for entry in entries}
+    by_name = {entry["hf_subset"]: entry for entry in entries}
+    if len(by_name) < len(entries):
+        raise InputError(f"{file}: scores.{SPLIT} has a subset twice; name files as mteb wrote them")
+    return by_name
 
 
 def _old_entries(file: Path, data: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -172,7 +172,7 @@ def _old_entries(file: Path, data: Mapping[str, Any]) -> dict[str, Mapping[str, 
 
 
 def _scores(file: Path, task: MtebTask, subset: str, entry: Mapping[str, Any]) -> dict[str, float]:
-    """Our metrics x 100; none that is not there or not finite, which mteb stores for constant similarities."""
+    """Our metrics x 100; none that is not there, or was not finite, which mteb stores for constant similarities."""
     found = {}
     for ours, theirs in task.metrics.items():
         value = _value(entry, theirs)
@@ -180,8 +180,6 @@ def _scores(file: Path, task: MtebTask, subset: str, entry: Mapping[str, Any]) -
             continue
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InputError(f"{file}: {theirs} of {subset} is {value!r}, which is no number")
-        if not isfinite(value):
-            continue
         if not -1 <= value <= 1:
             raise InputError(f"{file}: {theirs} of {subset} is {value:g}, but scores of mteb are between -1 and 1")
         found[ours] = round(100.0 * value, 6)

@@ -98,7 +98,7 @@ def as_text(result: Result, statistics: Statistics, root: Path = RESULTS) -> str
         *(("file sha256", f"{digest}  {name}") for name, digest in result.dataset.get("files", {}).items()),
         *(("version", f"{name} {version}") for name, version in result.versions.items()),
         *(("hardware", f"{name} {value}") for name, value in result.hardware.items()),
-        ("time", f"{result.wall_time_s} s, {_speed(result)}, peak memory {result.peak_memory_mb} MB"),
+        ("time", f"{result.wall_time_s} s, {_speed(result)}"),
         *(("tolerance", f"{name} {value}") for name, value in result.tolerance.items()),
     ]
     width = max(len(name) for name, _ in lines)

@@ -12,16 +12,32 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from math import isfinite, nan
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from harness.errors import InputError
-from harness.names import check_folder_name
+from harness.files import locked
+from harness.names import check_name
 from harness.results import Result, ResultStore, cannot_write, write_atomically
+from harness.schema import Name, Number, Probability, read_json
 
 Key = tuple[str, str]
 """Encoder and subset."""
 JOINING = "joining"
 """Under which name an entry of a language bias has `harness.stats.Joining.as_dict`."""
+
+
+class JoiningValues(TypedDict):
+    """`harness.stats.Joining.as_dict`, as far as types tell; `from_dict` checks the shapes."""
+
+    sets: list[str]
+    cost: list[list[Number]]
+    shift: list[Number]
+
+
+class More(TypedDict, total=False):
+    """What else a task keeps (`JOINING`)."""
+
+    joining: JoiningValues
 
 
 @dataclass(frozen=True)
@@ -34,14 +50,14 @@ class Entry:
         p: by metric and other encoder (those later in the alphabet: a pair is kept once), the paired test, not
             corrected.
         p_zero: by metric, the test against zero (of language bias).
-        more: what else a task keeps (`JOINING`).
+        more: what else a task keeps.
     """
 
     of: str
     interval: dict[str, tuple[float, float]] = field(default_factory=dict)
     p: dict[str, dict[str, float]] = field(default_factory=dict)
     p_zero: dict[str, float] = field(default_factory=dict)
-    more: dict[str, Any] = field(default_factory=dict)
+    more: More = field(default_factory=More)
 
     def merged(self, new: Entry) -> Entry:
         """With the numbers of another entry of the same record."""
@@ -87,6 +103,25 @@ def digest(result: Result) -> str:
     return sha256(text.encode()).hexdigest()[:12]
 
 
+class _OfEntry(TypedDict):
+    of: str
+    interval: dict[str, tuple[Number | None, Number | None]]
+
+
+class _EntryValues(_OfEntry, total=False):
+    p: dict[str, dict[str, Probability | None]]
+    p_zero: dict[str, Probability | None]
+    more: More
+
+
+class _File(TypedDict):
+    """What a file of statistics holds: by encoder and subset the values of an entry, null for NaN."""
+
+    level: Probability
+    signature: str
+    statistics: dict[Name, dict[Name, _EntryValues]]
+
+
 class StatisticsStore:
     """The statistics below one results folder."""
 
@@ -95,7 +130,7 @@ class StatisticsStore:
 
     def file(self, task: str) -> Path:
         """Where a task's statistics are."""
-        return self.root / "statistics" / f"{check_folder_name(task, 'task')}.json"
+        return self.root / "statistics" / f"{check_name(task, 'task')}.json"
 
     def of(self, records: Sequence[Result]) -> dict[str, Statistics]:
         """By task, what is known of these records. Raises InputError as `load`."""
@@ -112,9 +147,9 @@ class StatisticsStore:
         """
         file = self.file(task)
         try:
-            return _parsed(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else Statistics()
-        except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
-            why = " ".join(str(error).split())
+            return _parsed(read_json(file, _File)) if file.exists() else Statistics()
+        except (ValueError, InputError) as error:
+            why = str(error).removeprefix(f"{file}: ")
             raise InputError(f"{file}: no statistics ({why}); `leaderboard run` makes it again") from None
 
     def merge(self, task: str, new: Statistics, records: Mapping[Key, str]) -> None:
@@ -126,14 +161,12 @@ class StatisticsStore:
         Raises:
             InputError: the folder cannot be written.
         """
-        from filelock import FileLock  # not needed for reading
-
         file = self.file(task)
         store = ResultStore(self.root)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             store.records.mkdir(parents=True, exist_ok=True)
-            with FileLock(store.records / ".lock"):  # the records': what they say must not change meanwhile
+            with locked(store.records / ".lock"):  # the records': what they say must not change meanwhile
                 now = store.load(task=task)
                 try:
                     old = self.load(task)
@@ -189,24 +222,20 @@ def _rounded(value: float, digits: int) -> float | None:
     return round(value, digits) if isfinite(value) else None
 
 
-def _parsed(content: Any) -> Statistics:
+def _parsed(content: _File) -> Statistics:
     entries = {
         (encoder, subset): Entry(
-            of=str(entry["of"]),
+            of=entry["of"],
             interval={metric: (_number(low), _number(high)) for metric, (low, high) in entry["interval"].items()},
             p={metric: {k: _number(p) for k, p in tests.items()} for metric, tests in entry.get("p", {}).items()},
             p_zero={metric: _number(p) for metric, p in entry.get("p_zero", {}).items()},
-            more=dict(entry.get("more", {})),
+            more=entry.get("more", {}),
         )
         for encoder, own in content["statistics"].items()
         for subset, entry in own.items()
     }
-    return Statistics(str(content["signature"]), _number(content["level"]), entries)
+    return Statistics(content["signature"], content["level"], entries)
 
 
-def _number(value: Any) -> float:
-    if value is None:
-        return nan
-    if not isinstance(value, int | float):
-        raise ValueError(f"{value!r} is no number")
-    return float(value)
+def _number(value: float | None) -> float:
+    return nan if value is None else value

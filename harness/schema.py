@@ -1,0 +1,77 @@
+"""Reading JSON that anyone may have written: what a file must hold is a type, and what does not fit is one line.
+
+The types are dataclasses, typed dictionaries and plain containers, checked by msgspec; numbers are finite. Whoever adds
+a kind of file that the harness reads back describes it so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from harness.errors import InputError
+from harness.files import refuse_special
+from harness.names import MAX_LENGTH, PATTERN
+
+T = TypeVar("T")
+
+_LARGEST = 1e15
+Number = Annotated[float, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)]
+"""A finite number of which sums and means are finite too."""
+Amount = Annotated[float, msgspec.Meta(ge=0, le=_LARGEST)]
+"""A number that is not negative: seconds, megabytes, a tolerance."""
+Count = Annotated[int, msgspec.Meta(ge=0, le=int(_LARGEST))]
+Name = Annotated[str, msgspec.Meta(pattern=rf"^{PATTERN}\Z", max_length=MAX_LENGTH)]
+"""What `harness.names.check_name` lets pass."""
+Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+def read_json(file: Path, kind: type[T], *, allow_nan: bool = False) -> T:
+    """The content of a JSON file, as a value of `kind`; a dataclass takes no other fields than its own.
+
+    allow_nan: NaN and infinities, which JSON does not have and Python's module writes, are read as null.
+
+    Raises:
+        InputError: the file cannot be read, or a fifo or a folder is in its place.
+        ValueError: it holds something else; the message names the field. (The caller knows the remedy.)
+    """
+    refuse_special(file)
+    try:
+        return decoded(file.read_bytes(), kind, allow_nan=allow_nan)
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read ({error.strerror or error}); restore it or delete it") from None
+
+
+def decoded(content: bytes, kind: type[T], *, allow_nan: bool = False) -> T:
+    """The same of JSON as bytes. Raises ValueError as `read_json`."""
+    try:
+        if allow_nan:
+            content = msgspec.json.encode(json.loads(content))
+        raw = msgspec.json.decode(content)
+        value = msgspec.convert(raw, kind)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 (byte {error.start + 1})") from None
+    except UnicodeEncodeError:
+        raise ValueError("half of a surrogate pair, which is no character") from None
+    except OverflowError:
+        raise ValueError("a number that is out of range") from None
+    _refuse_unknown(raw, value)
+    return value
+
+
+def _refuse_unknown(raw: Any, value: object) -> None:
+    """Raises ValueError at a field that a dataclass lacks: kept silently, it would be lost when it is written again."""
+    if isinstance(value, list):
+        for raw_item, item in zip(raw, value, strict=True):
+            _refuse_unknown(raw_item, item)
+    elif is_dataclass(value) and isinstance(raw, Mapping):
+        known = {field.name for field in fields(value)}
+        if unknown := [name for name in raw if name not in known]:
+            raise ValueError(f"unknown field {unknown[0]!r}")
