@@ -16,7 +16,7 @@ from baselines.huggingface import cached_snapshot
 from baselines.sentence_transformer import SentenceTransformerEncoder
 from harness.cache import default_cache_dir
 from harness.errors import InputError
-from harness.registry import EncoderInfo
+from harness.registry import EncoderInfo, never
 
 
 def _alias(
@@ -39,6 +39,7 @@ def _alias(
         modules=("sentence_transformers",),
         missing_mb=missing_mb,
         fetch=partial(load, location),
+        runs_code=never,
     )
 
 
@@ -82,6 +83,7 @@ def _trained(
         modules=("sentence_transformers",),
         missing_mb=missing_mb,
         recipe=lambda: None if folder().is_dir() else command,
+        runs_code=never,
     )
 
 

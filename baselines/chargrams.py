@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import InputError
-from harness.registry import EncoderInfo
+from harness.registry import EncoderInfo, never
 
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _BLANK = ord(" ")
@@ -128,4 +128,5 @@ chargrams = EncoderInfo(
     backend="numpy",
     dim=1024,
     licence="Apache-2.0",
+    runs_code=never,
 )

@@ -37,7 +37,7 @@ from harness.data.sources import DataDir, content_sha256
 from harness.data.tatoeba import languages
 from harness.data.transfer import TransferError
 from harness.errors import InputError, LanguageError, MissingExtraError
-from harness.registry import EncoderInfo
+from harness.registry import EncoderInfo, never
 
 CODES, VOCABULARY, CHECKPOINT = "93langs.fcodes", "93langs.fvocab", "bilstm.93langs.2018-12-26.pt"
 # Megabytes. The checkpoint's follow from its tensors; those of the text files are estimates.
@@ -336,4 +336,5 @@ laser = EncoderInfo(
     modules=("laserembeddings",),
     missing_mb=missing_mb,
     fetch=fetch,
+    runs_code=never,
 )

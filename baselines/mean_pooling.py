@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from baselines.huggingface import Precision, Source, open_model
 from baselines.sentence_transformer import SentenceTransformerEncoder
-from harness.registry import EncoderInfo
+from harness.registry import EncoderInfo, never
 
 Pooling = Literal["mean", "cls", "max"]
 
@@ -87,4 +87,5 @@ mean_pooling = EncoderInfo(
     location_form="HUB_ID-or-DIR",
     extra="torch",
     modules=("sentence_transformers",),
+    runs_code=never,
 )

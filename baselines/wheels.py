@@ -31,7 +31,7 @@ from baselines.huggingface import cached_snapshot
 from baselines.sentence_transformer import SentenceTransformerEncoder
 from harness.cache import default_cache_dir
 from harness.errors import InputError, MissingExtraError
-from harness.registry import EncoderInfo
+from harness.registry import EncoderInfo, never
 
 _MINILM_HUB_ID = "sentence-transformers/all-MiniLM-L6-v2"
 _PIP_SECONDS = 900
@@ -293,6 +293,7 @@ minilm = EncoderInfo(
     modules=("sentence_transformers",),
     missing_mb=_minilm_missing_mb,
     fetch=MINILM.fetch,
+    runs_code=never,
 )
 e5_small_q4 = EncoderInfo(
     factory=loader(E5_SMALL_Q4),
@@ -305,4 +306,5 @@ e5_small_q4 = EncoderInfo(
     modules=("sentence_transformers",),
     missing_mb=lambda location: E5_SMALL_Q4.missing_mb,
     fetch=E5_SMALL_Q4.fetch,
+    runs_code=never,
 )

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from baselines.batches import legal_text
 from baselines.huggingface import folder_digest
 from harness.errors import InputError
-from harness.registry import EncoderInfo
+from harness.registry import EncoderInfo, never
 
 STUDENT = Path(__file__).parent / "models" / "student"
 _BLOCK = 8192  # sentences at a time: their token numbers take some 10 MB
@@ -184,6 +184,7 @@ static = EncoderInfo(
     location_form="DIR",
     extra="student",
     modules=("tokenizers", "safetensors"),
+    runs_code=never,
 )
 student = EncoderInfo(
     factory=load,
@@ -194,4 +195,5 @@ student = EncoderInfo(
     licence="CC-BY-NC-4.0",
     extra="student",
     modules=("tokenizers", "safetensors"),
+    runs_code=never,
 )

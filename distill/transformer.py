@@ -25,7 +25,7 @@ from baselines.sentence_transformer import SentenceTransformerEncoder
 from harness.cache import default_cache_dir
 from harness.errors import InputError, MissingExtraError
 from harness.files import locked
-from harness.registry import EncoderInfo, one_line
+from harness.registry import EncoderInfo, never, one_line
 
 COMPACT_FILE = "compact.safetensors"
 """Not `model.safetensors`: a library that knows nothing of the scales would take the int8 for the weights."""
@@ -199,6 +199,7 @@ compact = EncoderInfo(
     location_form="DIR",
     extra="torch",
     modules=("sentence_transformers",),
+    runs_code=never,
 )
 student_transformer = EncoderInfo(
     factory=load_student,
@@ -209,4 +210,5 @@ student_transformer = EncoderInfo(
     extra="torch",
     modules=("sentence_transformers",),
     recipe=lambda: None if STUDENT.is_dir() or _trained_here().is_dir() else TRAINING,
+    runs_code=never,
 )

@@ -28,6 +28,20 @@ from harness.spec import Spec, parse_spec
 GROUP = "harness.encoders"
 
 
+RunsCode = Callable[["str | None", Mapping[str, str]], bool]
+"""Of a location and options, as a spec string has them: whether opening it runs code that they choose."""
+
+
+def always(location: str | None, options: Mapping[str, str]) -> bool:
+    """For a kind that runs code of whoever wrote the spec string, or of which nobody has looked whether it does."""
+    return True
+
+
+def never(location: str | None, options: Mapping[str, str]) -> bool:
+    """For a kind that reads weights and settings, and nothing else."""
+    return False
+
+
 @dataclass(frozen=True)
 class EncoderInfo:
     """What the harness knows of an alias or kind before it is loaded.
@@ -54,6 +68,9 @@ class EncoderInfo:
         missing_mb: called with the location, tells how many megabytes must be downloaded before the first use
             (0: it is all here).
         fetch: downloads what the encoder needs, on request (`leaderboard encoders --fetch ALIAS`).
+        runs_code: whether opening it runs code that the location or the options choose (`never`, or a function of both).
+            What only a record names is opened where this says no; by default it says yes. `trust_remote_code=true`
+            counts as yes for every kind.
         recipe: for a model that no download brings, tells the command that makes it (None: it has been made here).
         description: one line for `leaderboard encoders`.
     """
@@ -73,6 +90,7 @@ class EncoderInfo:
     modules: tuple[str, ...] = ()
     missing_mb: Callable[[str | None], float] | None = None
     fetch: Callable[[], object] | None = None
+    runs_code: RunsCode = always
     recipe: Callable[[], str | None] | None = None
 
     @property
@@ -244,6 +262,21 @@ def load_encoder(spec: str | Spec, **defaults: Any) -> Encoder:
         encoder = _Named(encoder, spec.stored_name)
     named: Encoder = encoder
     return _Normalised(named) if normalize else named
+
+
+def runs_code(spec: Spec) -> bool:
+    """Whether loading it runs code that the spec string chooses: then only a user may name it, and no record.
+
+    Raises:
+        InputError: see `encoder_info`.
+    """
+    info = encoder_info(spec.head)
+    if spec.options.get("trust_remote_code", "false").lower() not in ("false", "0"):
+        return True
+    try:
+        return info.runs_code(spec.location, spec.options)
+    except Exception:  # a third party's function may fail in any way, and then has not said no
+        return True
 
 
 def missing_attributes(candidate: object) -> list[str]:

@@ -15,6 +15,7 @@ from harness.errors import InputError
 from harness.files import locked, replacing
 from harness.names import check_name
 from harness.schema import Amount, Count, Name, Number, read_json
+from harness.spec import parse_spec
 
 
 class _Checksums(TypedDict):
@@ -194,6 +195,11 @@ def _check(result: Result, file: Path) -> None:
     # Else two files would hold records of one encoder, and what is stored would replace neither of them.
     if (result.encoder, result.task) != (file.parent.name, file.stem):
         raise ValueError(f"a record of {result.encoder}/{result.task}, which is stored elsewhere")
+    if result.spec:
+        try:
+            parse_spec(result.spec)
+        except InputError as error:
+            raise ValueError(str(error)) from None
     if result.created:
         try:
             datetime.fromisoformat(result.created).timestamp()

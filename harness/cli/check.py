@@ -84,7 +84,9 @@ def check(
     not be measured, or a cached vector is not what the encoder gives. Nothing is stored.
 
     Vectors are computed afresh. Records of data sets that are not here are listed as not checked, unless --task or
-    --subset asks for them; so are encoders that lack something, unless --encoder does.
+    --subset asks for them; so are encoders that lack something, unless --encoder does. A record is data: an encoder
+    whose spec string runs code (python:, a foreign tfhub:, mteb:, trust_remote_code=true) is only loaded if --encoder
+    gives that spec string.
     """
     from harness.errors import InputError
     from harness.gate import against as compare
@@ -108,7 +110,13 @@ def check(
         if cache_dir:  # models that an encoder fetches go there too
             os.environ["HARNESS_CACHE"] = str(cache_dir)
         options = _options(
-            specs, bool(task or subset), data_dir, cache_dir, cached, {"device": device, "batch_size": batch_size}
+            specs,
+            frozenset(encoder or ()),
+            bool(task or subset),
+            data_dir,
+            cache_dir,
+            cached,
+            {"device": device, "batch_size": batch_size},
         )
         from harness.cli.progress import watch
 
@@ -188,6 +196,7 @@ def _choose(
 
 def _options(
     specs: dict[str, str],
+    trusted: frozenset[str],
     must_measure: bool,
     data_dir: Path | None,
     cache_dir: Path | None,
@@ -202,6 +211,7 @@ def _options(
         cache_dir=cache_dir,
         use_cached=use_cached,
         specs=specs,
+        trusted=trusted,
         must_measure=must_measure,
         must_load=frozenset(specs),
         defaults=defaults,

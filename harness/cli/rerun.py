@@ -65,6 +65,7 @@ def rerun(
         cache_dir=cache_dir,
         use_cached=cached,
         specs={old.encoder: encoder} if encoder else {},
+        trusted=frozenset([encoder] if encoder else []),
         must_load=frozenset([old.encoder]),
         defaults={"device": device, "batch_size": batch_size},
     )

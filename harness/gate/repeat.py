@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -17,7 +18,7 @@ from harness.gate.findings import CACHE, Checked, Finding, Key, check_records, k
 from harness.gate.significance import significance
 from harness.gate.vectors import Audited
 from harness.names import split_tag
-from harness.registry import encoder_info, load_encoder, one_line
+from harness.registry import encoder_info, load_encoder, one_line, runs_code
 from harness.report.layout import SAMPLE
 from harness.results import Result, ResultStore
 from harness.runner import Planned, Progress, Run, Silent
@@ -48,6 +49,7 @@ class Options:
         data: the data directory; None if there is none. The bundled sample serves its own records only.
         cache_dir: the cache whose vectors are compared, or used (`use_cached`); see `harness.gate.vectors`.
         specs: by encoder, the spec string to load instead of the records'.
+        trusted: the spec strings that the user has written: only these may run code of their choosing.
         must_measure: a record whose data are not here has failed, even if nothing of its data set is here.
         must_load: encoders of which that is true, too, where they lack a package or a download.
         defaults: `device` and `batch_size`, for encoders that have such options.
@@ -57,6 +59,7 @@ class Options:
     cache_dir: Path | None = None
     use_cached: bool = False
     specs: Mapping[str, str] = field(default_factory=dict)
+    trusted: frozenset[str] = frozenset()
     must_measure: bool = False
     must_load: frozenset[str] = frozenset()
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -106,6 +109,8 @@ def repeat(stored: Iterable[Result], results: Path, options: Options, progress: 
     Vectors are computed afresh unless `options.use_cached`. What fails is told in `problems`; the others go on.
 
     Raises:
+        InputError: before anything is loaded, a record whose spec string runs code of its choosing, unless the user
+            has given that very string.
         HarnessError: what no record is to blame for: a full disk, say.
     """
     progress = progress or Silent()
@@ -115,6 +120,9 @@ def repeat(stored: Iterable[Result], results: Path, options: Options, progress: 
     for record in stored:
         if not record.parts:
             by_spec.setdefault((record.encoder, options.specs.get(record.encoder) or record.spec), []).append(record)
+    for name, spec in by_spec:
+        if spec not in options.trusted:
+            _refuse_code(name, spec)
     for (name, spec), records in by_spec.items():
         plan = _plan(records, sets, options, repeated)
         if not plan:
@@ -136,6 +144,19 @@ def repeat(stored: Iterable[Result], results: Path, options: Options, progress: 
             continue
         _measure(encoder, spec, plan, results, options, repeated, progress)
     return repeated
+
+
+def _refuse_code(name: str, spec: str) -> None:
+    """Raise InputError for a record's spec string that runs code which it names: a record is data."""
+    try:
+        is_code = bool(spec) and runs_code(parse_spec(spec))
+    except HarnessError:  # an encoder that is not there; nothing of it is loaded
+        return
+    if is_code:
+        raise InputError(
+            f"the records of {name} name an encoder that runs code of theirs; if you trust it, name it yourself: "
+            f"--encoder {shlex.quote(spec)}"
+        )
 
 
 def _no_spec() -> str:

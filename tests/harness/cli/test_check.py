@@ -136,7 +136,8 @@ def test_an_average_alone_brings_its_sets(here: Path, capsys: pytest.CaptureFixt
 def test_an_encoder_that_fails_on_one_set(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = ["run", "--data-dir", "data", "--cache-dir", "elsewhere", "--results", "own", "--task", "sts17"]
     assert leaderboard_here(*run, "--encoder", "python:gate_letters:letters", "--subset", "avg-same") == 0
-    assert check("--against", "own", "--data-dir", "data") == 0
+    own = ["--against", "own", "--data-dir", "data", "--encoder", "python:gate_letters:letters"]
+    assert check(*own) == 0
     spec = "python:gate_letters:letters?fails_in=es"
     assert check("--against", "own", "--data-dir", "data", "--encoder", spec) == 1
     assert findings(here / "junit.xml") == {"letters/sts17/es-es": {"failed"}, "letters/sts17/avg-same": {"missing"}}
@@ -169,12 +170,11 @@ def test_an_encoder_that_is_not_ready_here_is_not_checked_unless_it_is_asked_for
 
 
 def test_an_encoder_that_cannot_be_loaded(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    edit_records(here / "results", spec="python:gate_letters:lost")
-    assert check("--suite", "sample") == 1
+    lost, quits = (f"python:gate_letters:{name}?name=chargrams" for name in ("lost", "quits"))
+    assert check("--suite", "sample", "--encoder", lost) == 1
     assert {"failed", "missing"} == set().union(*findings(here / "junit.xml").values())
     assert "encoder cannot be loaded: " in capsys.readouterr().out
-    edit_records(here / "results", spec="python:gate_letters:quits?name=chargrams")
-    assert check("--suite", "sample") == 1  # and not the 0 that it asks for
+    assert check("--suite", "sample", "--encoder", quits) == 1  # and not the 0 that it asks for
     assert "encoder cannot be loaded: SystemExit: 0" in capsys.readouterr().out
     edit_records(here / "results", spec="")
     assert check("--suite", "sample") == 1
