@@ -22,6 +22,10 @@ class LanguageError(InputError):
     """An encoder cannot take a language: a fault of the subsets in this language alone."""
 
 
+class NameTakenError(InputError):
+    """Results of other weights or options are stored under an encoder's name: a fault of this encoder alone."""
+
+
 class MissingExtraError(HarnessError):
     """A package that an encoder or command needs is not installed."""
 

@@ -11,7 +11,7 @@ from typing import Any
 from harness.cache import VectorCache
 from harness.data import DataDir, bundled_sample, open_data_dir
 from harness.encoder import Encoder
-from harness.errors import HarnessError, InputError
+from harness.errors import HarnessError, InputError, NameTakenError
 from harness.registry import check_spec, encoder_info, encoder_names, load_encoder, one_line
 from harness.results import Result, ResultStore
 from harness.runner import Progress, Run, Silent, absent_sets, check_data, make_plan
@@ -50,6 +50,7 @@ def evaluate(
     results: str | Path | None = None,
     cache_dir: str | Path | None = None,
     fresh: bool = False,
+    replace: bool = False,
     save_rows: str | None = None,
     device: str | None = None,
     batch_size: int | None = None,
@@ -64,6 +65,7 @@ def evaluate(
         results: folder in which results are stored, and looked up; by default they are only returned.
         cache_dir: folder for vectors; `$HARNESS_CACHE` by default, else the user's cache folder.
         fresh: measure again what is stored.
+        replace: remove all results of the encoder's name if they are of other weights or options, which is refused else.
         save_rows: "npz", "jsonl" or "parquet": keep the per-item rows below `results` in this format, and measure again
             what is stored without them; by default they are kept as "npz" of what is measured anyway.
         device, batch_size: for encoders that are named and have such options.
@@ -81,7 +83,7 @@ def evaluate(
     plan = make_plan(_tasks(tasks, Silent()), choose_data(data_dir), names)
     check_data(plan)
     store = ResultStore(results) if results else None
-    run = Run(VectorCache(cache_dir), store, fresh, save_rows)
+    run = Run(VectorCache(cache_dir), store, fresh, save_rows, replace=replace)
     if isinstance(encoder, str):
         spec = check_spec(encoder)
         modules = encoder_info(spec.head).modules
@@ -108,6 +110,7 @@ def run_suite(
     results: Path,
     cache_dir: Path | None = None,
     fresh: bool = False,
+    replace: bool = False,
     save_rows: str | None = None,
     progress: Progress | None = None,
     **defaults: Any,
@@ -140,7 +143,7 @@ def run_suite(
     for source in [source for planned in plan for source in planned.sources if source.is_published is False]:
         progress.note(f"warning: {source.dataset} {source.subset}: not the published files; `leaderboard data verify`")
     store = ResultStore(results)
-    run = Run(VectorCache(cache_dir), store, fresh, save_rows, progress)
+    run = Run(VectorCache(cache_dir), store, fresh, save_rows, progress, replace)
     outcome = Outcome()
     for spec in specs:
         try:
@@ -152,7 +155,11 @@ def run_suite(
             outcome.failures.append((spec.stored_name, error))
             progress.fail(spec.stored_name, "loading", "", error)
             continue
-        outcome.results += run(encoder, plan, spec=str(spec), modules=encoder_info(spec.head).modules)
+        try:
+            outcome.results += run(encoder, plan, spec=str(spec), modules=encoder_info(spec.head).modules)
+        except NameTakenError as error:
+            outcome.failures.append((encoder.name, error))
+            progress.fail(encoder.name, "storing", "", error)
     update_statistics(store, [planned.task for planned in plan], progress=progress)
     outcome.failures += [(name, error) for name, _, _, error in run.failures]
     outcome.holes += [(name, task, subset) for name, task, subset, _ in run.failures]

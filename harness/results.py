@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import glob
 import json
-from collections.abc import Callable, Iterable, Sequence
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from math import fsum
@@ -138,6 +141,38 @@ class ResultStore:
                     write_atomically(file, _dump([r for r in records.values() if not _is_stale(r, records)]))
             except OSError as error:
                 raise cannot_write(file, error) from None
+
+    @contextmanager
+    def replaced(self, encoder: str) -> Iterator[int]:
+        """Remove all records and rows of an encoder, for a `with` block that stores the first of those to come.
+
+        Gives the number of records. If the block raises, all is as before. A kill in it loses nothing either: what was
+        removed lies in `.replaced-ENCODER-...` of the results folder, until the same encoder is replaced again.
+
+        Raises:
+            InputError: the folder cannot be written.
+        """
+        prefix = f".replaced-{check_name(encoder, 'encoder')}-"
+        try:
+            with locked(self.records / ".lock"):
+                n = len(self.load(encoder))
+                aside = Path(tempfile.mkdtemp(prefix=prefix, dir=self.root))
+                folders = [self.root / part / encoder for part in ("records", "rows")]
+                moved = [(folder, aside / folder.parent.name) for folder in folders if folder.is_dir()]
+                for folder, place in moved:
+                    folder.rename(place)
+            try:
+                yield n
+            except BaseException:
+                for folder, place in moved:
+                    shutil.rmtree(folder, ignore_errors=True)
+                    place.rename(folder)
+                aside.rmdir()
+                raise
+            for leftover in self.root.glob(f"{glob.escape(prefix)}*"):
+                shutil.rmtree(leftover, ignore_errors=True)
+        except OSError as error:
+            raise cannot_write(self.root, error) from None
 
     def _file(self, result: Result) -> Path:
         folder = self.records / check_name(result.encoder, "encoder")

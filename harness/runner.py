@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -18,10 +19,11 @@ from harness import provenance
 from harness.cache import EncoderVectors, VectorCache
 from harness.data import DataDir, Source
 from harness.encoder import Encoder
-from harness.errors import HarnessError, InputError, LanguageError, VectorError, unknown_name
+from harness.errors import HarnessError, InputError, LanguageError, NameTakenError, VectorError, unknown_name
 from harness.names import check_name, split_tag
 from harness.results import Result, ResultStore, mean_metrics
 from harness.rows import drop_rows, has_rows, rows_folder, save_rows
+from harness.significance.store import StatisticsStore
 from harness.tasks import Rows, Task
 
 
@@ -135,6 +137,8 @@ class Run:
         save_rows: keep the per-item rows as "npz", "jsonl" or "parquet", and measure again a stored subset without
             them; by default they are kept as "npz" of what is measured anyway.
         progress: who wants to know.
+        replace: remove what is stored under an encoder's name if it is of other weights or options (all of it, in one
+            step, when the first new subset is there); without, such an encoder is refused.
         failures: (encoder, task, subset, error) of what failed so far.
     """
 
@@ -143,7 +147,9 @@ class Run:
     fresh: bool = False
     save_rows: str | None = None
     progress: Progress = field(default_factory=Silent)
+    replace: bool = False
     failures: list[tuple[str, str, str, Exception]] = field(default_factory=list)
+    _outdated: bool = field(default=False, init=False)
 
     def __call__(
         self, encoder: Encoder, plan: Sequence[Planned], *, spec: str = "", modules: Sequence[str] = ()
@@ -155,14 +161,13 @@ class Run:
         disk) ends the run. What was measured before is stored in each case.
 
         spec, modules: for the records: what names the encoder, and the Python modules that it runs on.
+
+        Raises:
+            NameTakenError: results of other weights or options are stored under its name, and not `replace`.
         """
         check_name(encoder.name, "encoder")
+        self._outdated = self._is_outdated(encoder)
         vectors = self.cache.of(encoder)
-        if self.store and any(old.fingerprint != encoder.fingerprint for old in self.store.load(encoder.name)):
-            self.progress.note(
-                f"warning: results stored for {encoder.name!r} are of other weights or options; those measured now "
-                "replace them (name=... keeps both)"
-            )
         self.progress.start(encoder.name, sum(len(planned.sources) for planned in plan))
         results: list[Result] = []
         for task, source in [(planned.task, source) for planned in plan for source in planned.sources]:
@@ -192,16 +197,41 @@ class Run:
             return stored
         result, rows = _measure(blank, encoder, vectors, task, source, modules, self.progress)
         if self.store:
-            folder = rows_folder(self.store.root, result)
-            drop_rows(folder, source.subset)  # of an earlier measurement
-            save_rows(folder, source.subset, rows, self.save_rows or "npz")
-            self.store.merge([result], partial(averages_of, task))
+            with self._in_place_of_outdated(self.store, encoder):
+                folder = rows_folder(self.store.root, result)
+                drop_rows(folder, source.subset)  # of an earlier measurement
+                save_rows(folder, source.subset, rows, self.save_rows or "npz")
+                self.store.merge([result], partial(averages_of, task))
         self.progress.finish(result, task.metrics[0], False)
         return result
 
+    def _is_outdated(self, encoder: Encoder) -> bool:
+        """Whether what is stored under an encoder's name is to be replaced. Raises NameTakenError if it must not be."""
+        stored = self.store.load(encoder.name) if self.store else []
+        others = [old for old in stored if old.fingerprint != encoder.fingerprint]
+        if others and not self.replace:
+            raise NameTakenError(
+                f"results stored for {encoder.name!r} are of other weights or options ({others[0].fingerprint}, now "
+                f"{encoder.fingerprint}); add name=... to the encoder to keep both, or --replace to remove those"
+            )
+        return bool(others)
+
+    @contextmanager
+    def _in_place_of_outdated(self, store: ResultStore, encoder: Encoder) -> Iterator[None]:
+        """For the time of a `with` block that stores the first new result: removes what is outdated, and says so."""
+        if not self._outdated or not self._is_outdated(encoder):  # another process may have replaced it meanwhile
+            self._outdated = False
+            yield
+            return
+        with store.replaced(encoder.name) as n:
+            yield
+        self._outdated = False
+        StatisticsStore(store.root).forget(encoder.name)
+        self.progress.note(f"{encoder.name}: {n} stored results of other weights or options replaced")
+
     def _stored(self, blank: Result, task: Task) -> Result | None:
         """The record of an earlier run, if it measures the same and, where rows are wanted, they are there too."""
-        if self.store is None or self.fresh:
+        if self.store is None or self.fresh or self._outdated:
             return None
         if self.save_rows and not has_rows(rows_folder(self.store.root, blank), blank.subset, self.save_rows):
             return None

@@ -52,6 +52,12 @@ def run(
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what is stored.")] = False,
+    replace: Annotated[
+        bool,
+        typer.Option(
+            "--replace", help="Remove all stored results of an encoder's name that are of other weights or options."
+        ),
+    ] = False,
     save_rows: Annotated[
         bool, typer.Option("--save-rows", help="Measure again what is stored without per-item rows (RESULTS/rows/).")
     ] = False,
@@ -63,8 +69,11 @@ def run(
     """Measure encoders on tasks and store each result as soon as it is there.
 
     Without options: every encoder that is ready, on every set that is found in the data directory, or on the bundled
-    sample where none is given. What is stored already is not measured again. At the end the intervals and tests that
-    the tables show are brought up to date (RESULTS/statistics/), from the per-item rows that are kept (RESULTS/rows/).
+    sample where none is given. What is stored already is not measured again. An encoder with other weights or options
+    than those stored under its name is refused: name=... keeps both, --replace removes what is stored.
+
+    At the end the intervals and tests that the tables show are brought up to date (RESULTS/statistics/), from the
+    per-item rows that are kept (RESULTS/rows/).
     """
     from harness.cli.progress import watch
     from harness.errors import HarnessError
@@ -82,6 +91,7 @@ def run(
             results=results,
             cache_dir=cache_dir,
             fresh=fresh,
+            replace=replace,
             save_rows=rows_format.value if rows_format else "npz" if save_rows else None,
             progress=progress,
             device=device,

@@ -182,6 +182,25 @@ class StatisticsStore:
             raise cannot_write(file, error) from None
 
 
+    def forget(self, encoder: str) -> None:
+        """Remove all entries of an encoder and the tests against it. A damaged file stays for `merge` to replace.
+
+        Raises:
+            InputError: the folder cannot be written.
+        """
+        for file in sorted((self.root / "statistics").glob("*.json")):
+            try:
+                with locked(self.root / "records" / ".lock"):
+                    known = self.load(file.stem)
+                    kept = [key for key in known.entries if key[0] != encoder]
+                    entries = {key: _current(known.entries[key], key[1], kept) for key in kept}
+                    write_atomically(file, _dump(replace(known, entries=entries)))
+            except OSError as error:
+                raise cannot_write(file, error) from None
+            except InputError:
+                continue
+
+
 def _current(entry: Entry, subset: str, known: Container[Key]) -> Entry:
     """Without the tests against encoders that are not known on this subset."""
     p = {m: {name: p for name, p in tests.items() if (name, subset) in known} for m, tests in entry.p.items()}

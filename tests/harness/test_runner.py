@@ -13,9 +13,11 @@ import pytest
 from harness import evaluate, tasks
 from harness.cache import VectorCache
 from harness.data import bundled_sample, open_data_dir
-from harness.errors import InputError, LanguageError
+from harness.errors import InputError, LanguageError, NameTakenError
 from harness.results import ResultStore
 from harness.runner import Run, Silent, absent_sets, make_plan
+from harness.significance.store import StatisticsStore
+from harness.significance.update import update_statistics
 
 
 class Letters:
@@ -62,15 +64,6 @@ def test_fresh_measures_again_from_cached_vectors(tmp_path: Path) -> None:
     second = evaluate(again, fresh=True, **arguments)
     assert again.seen == []
     assert [r.metrics for r in second] == [r.metrics for r in first]
-
-
-def test_another_fingerprint_is_measured_again(tmp_path: Path) -> None:
-    arguments = {"results": tmp_path, "cache_dir": tmp_path / "cache", "tasks": "sts17"}
-    evaluate(Letters(), **arguments)
-    other = Letters()
-    other.fingerprint = "letters-v2"
-    assert {result.fingerprint for result in evaluate(other, **arguments)} == {"letters-v2"}
-    assert {result.fingerprint for result in ResultStore(tmp_path).load()} == {"letters-v2"}
 
 
 def test_averages_are_unweighted_means_and_complete_over_several_runs(tmp_path: Path) -> None:
@@ -198,10 +191,8 @@ def test_rows_that_are_there_are_not_written_again(tmp_path: Path) -> None:
 def test_rows_do_not_outlive_their_record(tmp_path: Path) -> None:
     arguments = {"subsets": "en-de@sample", "results": tmp_path, "cache_dir": tmp_path / "cache"}
     evaluate(Letters(), "sts17", save_rows="jsonl", **arguments)
-    other = Letters()
-    other.fingerprint = "letters-v2"
-    evaluate(other, "sts17", **arguments)
-    assert not list(tmp_path.rglob("*.jsonl"))
+    evaluate(Letters(), "sts17", fresh=True, **arguments)
+    assert [path.suffix for path in (tmp_path / "rows").rglob("*.*")] == [".npz"]
 
 
 def test_a_score_that_is_no_number_is_not_stored(tmp_path: Path) -> None:
@@ -211,22 +202,99 @@ def test_a_score_that_is_no_number_is_not_stored(tmp_path: Path) -> None:
     assert ResultStore(tmp_path).load() == []
 
 
-def test_other_options_under_the_same_name_are_said(tmp_path: Path) -> None:
-    notes: list[str] = []
+class Notes(Silent):
+    def __init__(self) -> None:
+        self.said: list[str] = []
 
-    class Notes(Silent):
-        def note(self, message: str) -> None:
-            notes.append(message)
+    def note(self, message: str) -> None:
+        self.said.append(message)
 
-    plan = make_plan([tasks.get_task("sts17")], bundled_sample(), ["en-en@sample"])
-    run = Run(VectorCache(tmp_path / "cache"), ResultStore(tmp_path), progress=Notes())
-    run(Letters(), plan)
-    run(Letters(), plan)
-    assert notes == []
-    other = Letters()
-    other.fingerprint = "letters-v2"
-    run(other, plan)
-    assert len(notes) == 1 and "name=... keeps both" in notes[0]
+
+def letters(fingerprint: str) -> Letters:
+    encoder = Letters()
+    encoder.fingerprint = fingerprint
+    return encoder
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.name != ".lock"}
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_other_weights_under_a_stored_name_are_refused(tmp_path: Path, fresh: bool) -> None:
+    where = {"results": tmp_path / "results", "cache_dir": tmp_path / "cache"}
+    evaluate(letters("v1"), "sts17", subsets="avg-same@sample", **where)
+    before = content(tmp_path / "results")
+    with pytest.raises(NameTakenError, match=r"\(v1, now v2\); add name=\.\.\. .* or --replace"):
+        evaluate(letters("v2"), "sts17", subsets="en-tr@sample", fresh=fresh, **where)
+    assert content(tmp_path / "results") == before
+    evaluate(letters("v1"), "sts17", subsets="avg-same@sample", fresh=True, **where)
+    assert content(tmp_path / "results").keys() == before.keys()
+
+
+def test_replace_removes_all_that_is_stored_under_the_name(tmp_path: Path) -> None:
+    store, chosen = ResultStore(tmp_path / "results"), [tasks.get_task("sts17"), tasks.get_task("korsts")]
+    other = evaluate(Letters(), "sts17", results=store.root, cache_dir=tmp_path / "cache")[0]  # another name: it stays
+    for subsets in (["avg-same@sample"], ["ko-ko@sample"]):
+        plan = make_plan(chosen, bundled_sample(), subsets)
+        Run(VectorCache(tmp_path / "cache"), store)(named("mine", "v1"), plan)
+    update_statistics(store, chosen)
+    assert ("mine", "en-en@sample") in StatisticsStore(store.root).load("sts17").entries
+    kept = {r for r in map(str, store.load("letters"))}
+    notes = Notes()
+    run = Run(VectorCache(tmp_path / "cache"), store, progress=notes, replace=True)
+    run(named("mine", "v2"), make_plan(chosen, bundled_sample(), ["en-tr@sample"]))
+    assert [(r.fingerprint, r.subset) for r in store.load("mine")] == [("v2", "en-tr@sample")]
+    assert notes.said == ["mine: 5 stored results of other weights or options replaced"]
+    assert [p.name for p in (store.root / "rows/mine").rglob("*.npz")] == ["en-tr@sample.npz"]
+    known = StatisticsStore(store.root).load("sts17").entries
+    assert {name for name, _ in known} == {"letters"}
+    assert "mine" not in str(known.values())
+    assert {str(r) for r in store.load("letters")} == kept and other.encoder == "letters"
+    assert not list(store.root.glob(".replaced*"))
+    run(named("mine", "v2"), make_plan(chosen, bundled_sample(), ["en-en@sample"]))  # the same weights: nothing is removed
+    assert [r.subset for r in store.load("mine")] == ["en-en@sample", "en-tr@sample"]
+
+
+def named(name: str, fingerprint: str) -> Letters:
+    encoder = letters(fingerprint)
+    encoder.name = name
+    return encoder
+
+
+def test_nothing_is_removed_before_the_first_new_result_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = {"results": tmp_path / "results", "cache_dir": tmp_path / "cache"}
+    evaluate(letters("v1"), "sts17", subsets="avg-same@sample", **where)
+    before = content(tmp_path / "results")
+
+    class Failing(Letters):
+        fingerprint = "v2"
+
+        def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+            raise ValueError("out of words")
+
+    with pytest.raises(RuntimeError):
+        evaluate(Failing(), "sts17", subsets="en-en@sample", replace=True, **where)
+    assert content(tmp_path / "results") == before
+
+    def full(*arguments: object) -> None:
+        raise InputError("no space left")
+
+    monkeypatch.setattr(ResultStore, "merge", full)
+    with pytest.raises(InputError, match="no space left"):
+        evaluate(letters("v2"), "sts17", subsets="en-en@sample", replace=True, **where)
+    assert content(tmp_path / "results") == before
+
+
+def test_a_mixture_is_replaced_whole(tmp_path: Path) -> None:
+    """As earlier versions left it, with a subset that is of the encoder's weights already."""
+    store, where = ResultStore(tmp_path), {"results": tmp_path, "cache_dir": tmp_path / "cache"}
+    evaluate(letters("v1"), "sts17", subsets="avg-same@sample", **where)
+    store.merge([replace(store.load("letters")[-1], fingerprint="v2")])
+    evaluate(letters("v2"), "sts17", subsets=["es-es@sample", "en-en@sample"], replace=True, **where)
+    assert [(r.subset, r.fingerprint) for r in store.load()] == [("en-en@sample", "v2"), ("es-es@sample", "v2")]
 
 
 def test_zero_vectors_are_counted(tmp_path: Path) -> None:

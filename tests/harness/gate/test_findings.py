@@ -110,8 +110,8 @@ def test_a_tolerance_stays_when_the_same_is_measured_again(tmp_path: Any) -> Non
     store = ResultStore(tmp_path)
     tolerance = {"spearman": 0.5, "reason": "bf16"}
     store.merge([replace(OLD, tolerance=tolerance)])
-    store.merge([replace(OLD, created="later")])
-    assert [(r.created, r.tolerance) for r in store.load()] == [("later", tolerance)]
+    store.merge([replace(OLD, created="2026-01-01T00:00:00+00:00")])
+    assert [(r.created, r.tolerance) for r in store.load()] == [("2026-01-01T00:00:00+00:00", tolerance)]
     store.merge([replace(OLD, fingerprint="muse-2")])
     assert [r.tolerance for r in store.load()] == [{}]
     assert "tolerance" not in (tmp_path / "records/muse/sts17.json").read_text()

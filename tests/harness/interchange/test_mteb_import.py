@@ -113,8 +113,8 @@ def test_a_path_of_the_machine_that_it_ran_on_is_not_taken_over(labse):
 @pytest.mark.parametrize(
     ("content", "wrong"),
     [
-        ("{", "cannot be read as JSON"),
-        ("[]", "list instead of an object"),
+        ("{", "no JSON file of mteb"),
+        ("[]", "Expected `object`, got `array`"),
         ({"name": "x"}, "neither `task_name` and `scores` nor `mteb_dataset_name`"),
         ({"task_name": "STS17", "scores": []}, "neither `task_name` and `scores`"),
         (task_result("STS12", []), "result of 'STS12', which has no counterpart here; STS17, Tatoeba"),

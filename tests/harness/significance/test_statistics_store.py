@@ -41,7 +41,7 @@ def test_what_is_written_is_read_again(tmp_path: Path, board: list[Result]) -> N
     a, b, *_ = board
     store = StatisticsStore(tmp_path)
     written = statistics(a, b, b=0.25)
-    written.entries["a", "en-en"].more["joining"] = {"sets": ["x"]}
+    written.entries["a", "en-en"].more["joining"] = {"sets": ["x"], "cost": [[0.0]], "shift": [0.5]}
     written.entries["a", "en-en"].p_zero["difference"] = 0.5
     store.merge("sts17", written, digests(a, b))
     assert store.load("sts17") == written
@@ -56,7 +56,7 @@ def test_what_is_written_is_read_again(tmp_path: Path, board: list[Result]) -> N
     [
         {"fingerprint": "other"},
         {"signature": "task:sts17|version:2"},
-        {"dataset": {"name": "sts17", "sha256": "ff"}},
+        {"dataset": {"name": "sts17", "sha256": "ff", "files": {}}},
         {"metrics": {"spearman": 50.000001, "pearson": 49.0}},
     ],
 )
