@@ -21,7 +21,7 @@ from baselines.training_options import (
     SeedOption,
     given_command,
 )
-from harness.cli.options import CacheDirOption, DataDirOption
+from harness.cli.options import CacheDirOption, DataDirOption, results_folder
 
 if TYPE_CHECKING:
     from distill.training import Recipe
@@ -297,7 +297,10 @@ def interpolate(
 @app.command()
 def ablate(
     grid: Annotated[str, typer.Argument(metavar="GRID", help="A TOML file, or the one that comes with this: paper.")],
-    results: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")] = Path("results/distillation"),
+    results: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", show_default="distillation/ of the results folder", help="Folder to write."),
+    ] = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", show_default=False, help="Table of the grid. Repeatable.")
     ] = None,
@@ -320,9 +323,10 @@ def ablate(
     from distill.ablation_page import PAGE_FILE
     from distill.progress import watch
 
+    folder = results or results_folder(None) / "distillation"
     with watch() as progress:
-        ablate(grid, results, data_dir=data_dir, only=only or [], on_cpu=cpu, progress=progress)
-    typer.echo(results / PAGE_FILE)
+        ablate(grid, folder, data_dir=data_dir, only=only or [], on_cpu=cpu, progress=progress)
+    typer.echo(folder / PAGE_FILE)
 
 
 def _weight(text: str) -> tuple[str, float]:

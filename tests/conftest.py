@@ -21,6 +21,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     """No test reads or fills the user's cache, nor sees the user's data unless it asks for it (`real_data`)."""
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
     monkeypatch.delenv("HARNESS_DATA", raising=False)
+    monkeypatch.setenv("HARNESS_RESULTS", "results")  # in the current folder, which is the test's own
 
 
 _REAL_DATA = os.environ.get("HARNESS_DATA")

@@ -21,6 +21,7 @@ from harness.cli.options import (
     DeviceOption,
     OneEncoderOption,
     ResultsOption,
+    results_folder,
 )
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def audit_bucc(
         ),
     ] = None,
     data_dir: DataDirOption = None,
-    results: ResultsOption = Path("results"),
+    results: ResultsOption = None,
     cache_dir: CacheDirOption = None,
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
@@ -89,6 +90,7 @@ def audit_bucc(
     from harness.tasks.bucc_audit import audit, describe, find_rivals, not_in_gold
     from harness.tasks.bucc_review import check_new, check_origin, match_verdicts, read_review, write_review
 
+    results = results_folder(results)
     if (out is None) == (read is None):
         raise InputError("give either --out FILE, to write the pairs, or --read FILE, to read the verdicts")
     if read is not None and (top is not None or rivals is not None):

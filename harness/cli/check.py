@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli import echo
-from harness.cli.options import BatchSizeOption, CacheDirOption, CachedOption, DataDirOption, DeviceOption
+from harness.cli.options import (
+    RESULTS_DEFAULT,
+    BatchSizeOption,
+    CacheDirOption,
+    CachedOption,
+    DataDirOption,
+    DeviceOption,
+    results_folder,
+)
 from harness.cli.run import Suite
 
 if TYPE_CHECKING:
@@ -28,8 +36,11 @@ class Format(str, Enum):
 
 def check(
     against: Annotated[
-        Path, typer.Option("--against", metavar="DIR", help="Folder with the stored records to hold against.")
-    ] = Path("results"),
+        Path | None,
+        typer.Option(
+            "--against", metavar="DIR", show_default=RESULTS_DEFAULT, help="Folder with the stored records to hold against."
+        ),
+    ] = None,
     encoder: Annotated[
         list[str] | None,
         typer.Option(
@@ -95,6 +106,7 @@ def check(
 
     if run and (cached or device or batch_size):
         raise InputError("--run measures nothing: leave out --cached, --device and --batch-size")
+    against = results_folder(against)
     if run and run.resolve() == against.resolve():
         raise InputError(f"{run}: --run and --against name the same folder; every record would agree with itself")
     everything = _records(against, "--against")

@@ -19,6 +19,7 @@ from harness.cli.options import (
     ResultsOption,
     SubsetOption,
     TaskOption,
+    results_folder,
 )
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def compare(
         float, typer.Option(metavar="P", help="Level of the intervals; a test is significant at p < 1 - P.")
     ] = 0.95,
     data_dir: DataDirOption = None,
-    results: ResultsOption = Path("results"),
+    results: ResultsOption = None,
     cache_dir: CacheDirOption = None,
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
@@ -82,6 +83,7 @@ def compare(
     from harness.registry import check_spec
     from harness.stats import Resampling
 
+    results = results_folder(results)
     plan = Resampling(resamples, seed, level)
     specs = [check_spec(text) for text in encoders]
     names = [spec.stored_name for spec in specs]

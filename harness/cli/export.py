@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import ResultsOption
+from harness.cli.options import ResultsOption, results_folder
 
 
 class Format(str, Enum):
@@ -20,7 +20,7 @@ class Format(str, Enum):
 def export(
     out: Annotated[Path, typer.Option(metavar="DIR", show_default=False, help="Folder for the files.")],
     format: Annotated[Format, typer.Option(help="mteb: a folder that its ResultCache reads.")] = Format.mteb,
-    results: ResultsOption = Path("results"),
+    results: ResultsOption = None,
     encoder: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", show_default=False, help="Only this encoder, or those that fit 'a*'. Repeatable."),
@@ -40,6 +40,7 @@ def export(
     from harness.report.selection import select, stored
     from harness.results import ResultStore, cannot_write, write_atomically
 
+    results = results_folder(results)
     chosen, _ = select(stored(ResultStore(results)), encoder=encoder or (), task=task or ())
     made = mteb_files(chosen)
     for line in made.left_out:

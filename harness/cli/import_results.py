@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import ResultsOption
+from harness.cli.options import ResultsOption, results_folder
 
 
 def import_results(
@@ -15,7 +15,7 @@ def import_results(
         list[Path],
         typer.Argument(metavar="PATH...", show_default=False, help="Result files of mteb, or folders with some."),
     ],
-    results: ResultsOption = Path("results"),
+    results: ResultsOption = None,
 ) -> None:
     """Store results of mteb, to be shown as published figures with their source, and print the files.
 
@@ -26,6 +26,7 @@ def import_results(
     from harness.interchange.imported import store
     from harness.interchange.mteb_import import read_results
 
+    results = results_folder(results)
     read = read_results(paths)
     for line in read.left_out:
         typer.echo(f"left out: {line}", err=True)

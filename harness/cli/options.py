@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from harness.cli import say
+
+_RESULTS = "leaderboard-results"
+RESULTS_DEFAULT = f"$HARNESS_RESULTS or {_RESULTS}"
+"""In help texts: what `results_folder` takes where none is given."""
+
+
+def results_folder(given: Path | None) -> Path:
+    """The results folder of any command: the one given, else `$HARNESS_RESULTS`, else `leaderboard-results`.
+
+    Where none was given, stderr says which it is.
+    """
+    if given is not None:
+        return given
+    folder = Path(os.environ.get("HARNESS_RESULTS") or _RESULTS)
+    say(f"results folder: {folder}")
+    return folder
+
 
 DataDirOption = Annotated[
     Path | None,
@@ -23,7 +43,10 @@ CacheDirOption = Annotated[
         help="Folder for vectors and models.",
     ),
 ]
-ResultsOption = Annotated[Path, typer.Option("--results", metavar="DIR", help="Folder with the result records.")]
+ResultsOption = Annotated[
+    Path | None,
+    typer.Option("--results", metavar="DIR", show_default=RESULTS_DEFAULT, help="Folder with the result records."),
+]
 EncoderOption = Annotated[
     list[str] | None,
     typer.Option(

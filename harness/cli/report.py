@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import ResultsOption
+from harness.cli.options import ResultsOption, results_folder
 
 
 def report(
-    results: ResultsOption = Path("results"),
+    results: ResultsOption = None,
     readme: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            show_default="README.md beside results/, if it has the markers",
+            show_default="README.md, if it has the markers, with --results results",
             help="File with <!-- leaderboard:begin --> and <!-- leaderboard:end -->, between which the table goes.",
         ),
     ] = None,
@@ -29,6 +29,7 @@ def report(
     from harness.report import pages
     from harness.results import ResultStore
 
+    results = results_folder(results)
     store = ResultStore(results)
     if readme is None:
         # Other results (a demo's, an experiment's) never enter the README unless it is named.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.options import CacheDirOption, DataDirOption, ResultsOption
+from harness.cli.options import CacheDirOption, DataDirOption, ResultsOption, results_folder
 
 if TYPE_CHECKING:
     from harness.data import DataDir, Source
@@ -47,7 +47,7 @@ def reproduce(
         list[int] | None,
         typer.Option(metavar="N", show_default=False, help="Only this table of the paper (1 to 8). Repeatable."),
     ] = None,
-    results: ResultsOption = Path("results"),
+    results: ResultsOption = None,
     data_dir: DataDirOption = None,
     cache_dir: CacheDirOption = None,
     run: Annotated[bool, typer.Option("--run", help="First measure what can be measured here.")] = False,
@@ -66,6 +66,7 @@ def reproduce(
     Where nothing was: what that needs first (a package, a download, a model to train, a data set), or the command that
     measures it. Exit with 3 if a run failed.
     """
+    results = results_folder(results)
     if not run and (device is not None or batch_size is not None):
         from harness.errors import InputError
 

@@ -17,6 +17,7 @@ from harness.cli.options import (
     DataDirOption,
     DeviceOption,
     ResultsOption,
+    results_folder,
 )
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 def rerun(
     record: Annotated[str, typer.Argument(metavar="ID", show_default=False, help="The record, ENCODER/TASK/SUBSET.")],
-    results: ResultsOption = Path("results"),
+    results: ResultsOption = None,
     encoder: Annotated[
         str | None,
         typer.Option(
@@ -54,6 +55,7 @@ def rerun(
     from harness.results import ResultStore
     from harness.spec import parse_spec
 
+    results = results_folder(results)
     everything = stored(ResultStore(results))
     old = find_record(everything, record)
     if encoder and (name := parse_spec(encoder).stored_name) != old.encoder:

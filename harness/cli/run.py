@@ -18,6 +18,7 @@ from harness.cli.options import (
     ResultsOption,
     SubsetOption,
     TaskOption,
+    results_folder,
 )
 
 
@@ -47,7 +48,7 @@ def run(
         ),
     ] = None,
     data_dir: DataDirOption = None,
-    results: ResultsOption = Path("results"),
+    results: ResultsOption = None,
     cache_dir: CacheDirOption = None,
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
@@ -79,6 +80,7 @@ def run(
     from harness.errors import HarnessError
     from harness.evaluation import run_suite
 
+    results = results_folder(results)
     if cache_dir:  # models that an encoder fetches go there too
         os.environ["HARNESS_CACHE"] = str(cache_dir)
     with watch() as progress:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.options import ResultsOption
+from harness.cli.options import ResultsOption, results_folder
 
 
 class Format(str, Enum):
@@ -27,7 +27,7 @@ def _filter(name: str) -> Any:
 
 
 def show(
-    results: ResultsOption = Path("results"),
+    results: ResultsOption = None,
     encoder: Annotated[list[str] | None, _filter("encoder")] = None,
     task: Annotated[list[str] | None, _filter("task")] = None,
     subset: Annotated[list[str] | None, _filter("subset")] = None,
@@ -72,6 +72,7 @@ def show(
     from harness.results import Result, ResultStore
     from harness.significance.store import StatisticsStore
 
+    results = results_folder(results)
     if record is not None:
         from harness.report.record import show_record
 

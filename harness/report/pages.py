@@ -208,7 +208,7 @@ def _signatures(results: Sequence[Result], statistics: Mapping[str, Statistics])
 
 def _commands(results: Sequence[Result], tasks: Sequence[str], folder: str) -> str:
     """The commands that measure all of it again, for real data and for the bundled sample."""
-    where = [] if folder == "results" else [f"--results {shlex.quote(folder)}"]
+    where = [f"--results {shlex.quote(folder)}"]
     commands = [command for part in split_sample(results) for command in _run_commands(part, tasks, where)]
     block = "\n".join(["```sh", *commands, " ".join(["leaderboard report", *where]), "```"])
     objects = sorted({result.encoder for result in results if not result.spec})

@@ -16,9 +16,6 @@ from harness.report.layout import SAMPLE, metric_order, subset_order
 from harness.results import Result
 from harness.significance.store import Statistics, StatisticsStore
 
-RESULTS = Path("results")
-"""The folder that the commands read and write by default."""
-
 
 def record_id(result: Result) -> str:
     """`ENCODER/TASK/SUBSET`, by which a record is named on the command line."""
@@ -37,7 +34,7 @@ def find_record(results: Iterable[Result], name: str) -> Result:
     raise unknown_name("record (ENCODER/TASK/SUBSET)", name, by_name)
 
 
-def show_record(results: Iterable[Result], name: str, format: str, root: Path = RESULTS) -> str:
+def show_record(results: Iterable[Result], name: str, format: str, root: Path) -> str:
     """A record as text (`table`) or `json`, with the intervals of its scores.
 
     root: the results folder that `results` are from.
@@ -52,7 +49,7 @@ def show_record(results: Iterable[Result], name: str, format: str, root: Path = 
     return as_json(found, statistics, root) if format == "json" else as_text(found, statistics, root)
 
 
-def command(result: Result, root: Path = RESULTS) -> str | None:
+def command(result: Result, root: Path) -> str | None:
     """The command line that measures it again into `root`; None where the record names no spec string."""
     if not result.spec:
         return None
@@ -65,14 +62,14 @@ def command(result: Result, root: Path = RESULTS) -> str | None:
     return shlex.join([*words, *_folder(root), "--fresh"])
 
 
-def as_json(result: Result, statistics: Statistics, root: Path = RESULTS) -> str:
+def as_json(result: Result, statistics: Statistics, root: Path) -> str:
     """The record with its `id` and `command`, and by metric its `intervals`."""
     intervals = _intervals(result, statistics)
     entry = {"id": record_id(result), "command": command(result, root), **asdict(result), "intervals": intervals}
     return json.dumps(entry, indent=2, ensure_ascii=False)
 
 
-def as_text(result: Result, statistics: Statistics, root: Path = RESULTS) -> str:
+def as_text(result: Result, statistics: Statistics, root: Path) -> str:
     """The same as lines of a name and a value."""
     intervals = {
         metric: f", {100 * statistics.level:g} % interval [{low}, {high}]"
@@ -132,7 +129,7 @@ def _by_key(prefix: str, old: dict[str, Any], new: dict[str, Any]) -> list[tuple
 
 
 def _folder(root: Path) -> list[str]:
-    return ["--results", str(root)] if root != RESULTS else []
+    return ["--results", str(root)]
 
 
 def _intervals(result: Result, statistics: Statistics) -> dict[str, tuple[float, float]]:

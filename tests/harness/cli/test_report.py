@@ -23,7 +23,7 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
     def run(*arguments: str) -> tuple[int, list[str], str]:
         with pytest.raises(SystemExit) as stopped:
-            main(["report", *arguments])
+            main(["report", "--results", "results", *arguments])
         out, err = capsys.readouterr()
         code = stopped.value.code
         assert code is None or isinstance(code, int)

@@ -134,11 +134,11 @@ def test_what_the_files_are(
 def test_commands_are_quoted_and_name_the_device() -> None:
     spec = "e5?prompt=query: &name=e5"
     result = sts("e5", "en-en", 80.0, spec=spec, hardware={"device": "cuda:0"})
-    printed = command(result)
+    printed = command(result, Path("mine"))
     assert printed is not None
     assert shlex.split(printed)[2:5] == ["--encoder", spec, "--task"]
-    assert printed.endswith("--subset en-en --device cuda:0 --fresh")
-    assert command(replace(result, spec="")) is None
+    assert printed.endswith("--subset en-en --device cuda:0 --results mine --fresh")
+    assert command(replace(result, spec=""), Path("mine")) is None
 
 
 def test_a_rerun_of_the_same_agrees(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
