@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import InputError
+from harness.schema import decoded
 
 TRAINING_FILE = "training.json"
 """What a finished model folder says of its training; a folder without it is never replaced."""
@@ -129,10 +130,9 @@ def check_equal(ours: Mapping[str, Any], theirs: Mapping[str, Any], where: Path)
 def read_json(path: Path) -> dict[str, Any] | None:
     """The object in a JSON file; None if it is not there, cut off, or no object."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        return decoded(path.read_bytes(), dict[str, Any])
     except (OSError, ValueError):
         return None
-    return content if isinstance(content, dict) else None
 
 
 def as_json(content: object) -> bytes:

@@ -43,6 +43,7 @@ from harness.evaluation import evaluate
 from harness.provenance import git_state, hardware, versions
 from harness.registry import load_encoder
 from harness.results import cannot_write, write_atomically
+from harness.schema import decoded
 from harness.tasks import get_task
 
 if TYPE_CHECKING:
@@ -400,8 +401,8 @@ def _encoder(model: Any, settings: Settings, identity: str) -> Encoder:
 
 def _stored(path: Path, scores: Mapping[Score, Score]) -> Run | None:
     """The record of a distillation, if it is there with all scores that are wanted; a damaged one counts as none."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        run = Run.from_json(json.loads(path.read_text(encoding="utf-8")))
+    with suppress(OSError, ValueError):
+        run = decoded(path.read_bytes(), Run)
         if run.scores.keys() >= set(map(str, scores.values())):
             return run
     return None

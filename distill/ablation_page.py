@@ -6,14 +6,14 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from distill.grid import Column, Grid, Score, Settings, Table
 from distill.report import _table
 from harness.names import split_tag
-from harness.results import write_atomically
+from harness.results import GitState, Hardware, write_atomically
+from harness.schema import Amount, Number
 
 PAGE_FILE, REMARKS = "README.md", "remarks"
 
@@ -43,22 +43,15 @@ class Run:
     pairs: int
     steps: int
     best_step: int
-    scores: dict[str, float]
-    seconds: float
-    hardware: dict[str, Any]
+    scores: dict[str, Number]
+    seconds: Amount
+    hardware: Hardware
     versions: dict[str, str]
-    git: dict[str, Any] | None
+    git: GitState | None
 
     def to_json(self) -> bytes:
         """As it is stored, keys sorted."""
         return (json.dumps(asdict(self), indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
-
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Run:
-        """From a stored record. Raises KeyError or TypeError if it is none."""
-        settings: dict[str, Any] = content["settings"]
-        settings = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
-        return cls(**{**content, "settings": Settings(**settings)})
 
 
 @dataclass(frozen=True)

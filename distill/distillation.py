@@ -40,6 +40,7 @@ from harness.errors import InputError, MissingExtraError
 from harness.provenance import git_state, hardware, versions
 from harness.registry import load_encoder, one_line
 from harness.results import write_atomically
+from harness.schema import decoded
 from harness.spec import parse_spec
 
 if TYPE_CHECKING:
@@ -312,10 +313,9 @@ def _finished(out: Path, settings: dict[str, Any]) -> Trained | None:
     """The record of the student in `out`; None if there is nothing. Raises InputError if there is anything else."""
     if not out.exists():
         return None
-    record = read_json(out / TRAINING_FILE) or {}
     try:
-        done = Trained.from_json(record)
-    except (KeyError, TypeError, AttributeError, ValueError):
+        done = decoded((out / TRAINING_FILE).read_bytes(), Trained)
+    except (OSError, ValueError):
         raise InputError(
             f"{out / TRAINING_FILE} is damaged or of another command; --fresh replaces the student"
         ) from None

@@ -28,6 +28,7 @@ from harness.data.sources import content_sha256
 from harness.errors import InputError
 from harness.files import locked
 from harness.results import cannot_write
+from harness.schema import decoded
 
 _VERSION = 1
 _INFO, _SOURCES, _TARGETS, _ROWS = "pairs.json", "sources", "targets", "source_rows"
@@ -126,7 +127,7 @@ class PairStore:
     def open(cls, folder: Path) -> PairStore:
         """The store in a folder. Raises InputError if there is none, or if it is damaged."""
         try:
-            return cls(folder, json.loads((folder / _INFO).read_text(encoding="utf-8")))
+            return cls(folder, decoded((folder / _INFO).read_bytes(), dict[str, Any]))
         except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
             raise InputError(f"{folder}: no store of pairs, or a damaged one ({error}); remove it") from None
 

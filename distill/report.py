@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from baselines.model_folder import TRAINING_FILE
+from harness.results import GitState
+from harness.schema import Count, Number
 
 REPORT_FILE, CURVE_FILE, CARD_FILE = "report.md", "curve.png", "README.md"
 
@@ -70,14 +72,14 @@ class Trained:
     settings: dict[str, Any]
     digests: dict[str, str]
     corpora: list[UsedCorpus]
-    guarded: dict[str, int]
-    held_out: int
-    steps: int
-    best_step: int
-    curve: list[dict[str, float]]
-    losses: list[tuple[int, float]]
+    guarded: dict[str, Count]
+    held_out: Count
+    steps: Count
+    best_step: Count
+    curve: list[dict[str, Count | Number]]
+    losses: list[tuple[Count, Number]]
     versions: dict[str, str]
-    git: dict[str, Any] | None
+    git: GitState | None
 
     @property
     def before(self) -> dict[str, float]:
@@ -92,13 +94,6 @@ class Trained:
     def to_json(self) -> bytes:
         """As the record is stored, keys sorted."""
         return (json.dumps(asdict(self), indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
-
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Trained:
-        """From a stored record. Raises TypeError or KeyError if it is none."""
-        corpora = [UsedCorpus(**corpus) for corpus in content["corpora"]]
-        losses = [(int(step), float(loss)) for step, loss in content["losses"]]
-        return cls(**{**content, "corpora": corpora, "losses": losses})
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from harness.encoder import Encoder, check_vectors
 from harness.errors import InputError
 from harness.files import locked
 from harness.results import cannot_write, write_atomically
+from harness.schema import decoded
 
 VectorType = Literal["float16", "float32"]
 
@@ -53,7 +54,7 @@ class TeacherVectors:
     def open(cls, folder: Path) -> TeacherVectors:
         """A complete store. Raises InputError if there is none, or if it is damaged."""
         try:
-            info = json.loads((folder / _INFO).read_text(encoding="utf-8"))
+            info = decoded((folder / _INFO).read_bytes(), dict[str, Any])
             shape = info["sentences"], info["dim"]
             if (folder / _DONE).exists():
                 raise InputError(f"{folder}: not all of the teacher's vectors are there yet; let the encoding finish")
@@ -137,7 +138,7 @@ def _begin(folder: Path, info: dict[str, Any]) -> None:
 def _check_same(folder: Path, info: dict[str, Any]) -> None:
     """Raises InputError if the store is of another teacher or of other sentences."""
     try:
-        found = json.loads((folder / _INFO).read_text(encoding="utf-8"))
+        found = decoded((folder / _INFO).read_bytes(), dict[str, Any])
         different = [key for key, value in info.items() if found[key] != value]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder / _INFO}: damaged ({error}); delete the folder, or name another") from None

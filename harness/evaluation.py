@@ -65,7 +65,7 @@ def evaluate(
         results: folder in which results are stored, and looked up; by default they are only returned.
         cache_dir: folder for vectors; `$HARNESS_CACHE` by default, else the user's cache folder.
         fresh: measure again what is stored.
-        replace: remove all results of the encoder's name if they are of other weights or options, which is refused else.
+        replace: remove all results of the encoder's name if they are of other weights or options (else: refused).
         save_rows: "npz", "jsonl" or "parquet": keep the per-item rows below `results` in this format, and measure again
             what is stored without them; by default they are kept as "npz" of what is measured anyway.
         device, batch_size: for encoders that are named and have such options.

@@ -11,7 +11,10 @@ from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.results import GitState, Hardware
 
 _CODE = Path(__file__).parent.parent
 
@@ -34,7 +37,7 @@ def versions(modules: Sequence[str] = ()) -> dict[str, str]:
 
 
 @cache
-def git_state() -> dict[str, Any] | None:
+def git_state() -> GitState | None:
     """Commit of the harness's checkout, and whether its code was changed since; None if it is not in a checkout."""
 
     def git(*arguments: str) -> str:
@@ -52,10 +55,10 @@ def git_state() -> dict[str, Any] | None:
 
 
 @cache
-def hardware() -> dict[str, Any]:
+def hardware() -> Hardware:
     """Processor, number of cores this process may use, and memory in GiB."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    found: dict[str, Any] = {"processor": _processor(), "cores": cores}
+    found: Hardware = {"processor": _processor(), "cores": cores}
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         found["memory_gib"] = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30)
     return found

@@ -68,9 +68,9 @@ class EncoderInfo:
         missing_mb: called with the location, tells how many megabytes must be downloaded before the first use
             (0: it is all here).
         fetch: downloads what the encoder needs, on request (`leaderboard encoders --fetch ALIAS`).
-        runs_code: whether opening it runs code that the location or the options choose (`never`, or a function of both).
-            What only a record names is opened where this says no; by default it says yes. `trust_remote_code=true`
-            counts as yes for every kind.
+        runs_code: whether opening it runs code that the location or the options choose (`never`, or a function of
+            both). What only a record names is opened where this says no; by default it says yes.
+            `trust_remote_code=true` counts as yes for every kind.
         recipe: for a model that no download brings, tells the command that makes it (None: it has been made here).
         description: one line for `leaderboard encoders`.
     """

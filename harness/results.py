@@ -20,6 +20,9 @@ from harness.names import check_name
 from harness.schema import Amount, Count, Name, Number, read_json
 from harness.spec import parse_spec
 
+Hardware = dict[str, str | Count | Number | None]
+"""Processor, cores, memory, device."""
+
 
 class _Checksums(TypedDict):
     name: str
@@ -79,7 +82,7 @@ class Result:
     zero_vectors: Count = 0
     versions: dict[str, str] = field(default_factory=dict)
     git: GitState | None = None
-    hardware: dict[str, str | Count | Number | None] = field(default_factory=dict)
+    hardware: Hardware = field(default_factory=dict)
     wall_time_s: Amount = 0.0
     sentences_per_s: Amount | None = None
     peak_memory_mb: Amount | None = None

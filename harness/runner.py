@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from functools import partial
 from hashlib import sha256
 from math import isfinite
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from harness.data import DataDir, Source
 from harness.encoder import Encoder
 from harness.errors import HarnessError, InputError, LanguageError, NameTakenError, VectorError, unknown_name
 from harness.names import check_name, split_tag
-from harness.results import Result, ResultStore, mean_metrics
+from harness.results import Hardware, Result, ResultStore, mean_metrics
 from harness.rows import drop_rows, has_rows, rows_folder, save_rows
 from harness.significance.store import StatisticsStore
 from harness.tasks import Rows, Task
@@ -313,7 +313,7 @@ def _measure(
     return result, rows
 
 
-def _hardware(encoder: Encoder) -> dict[str, Any]:
+def _hardware(encoder: Encoder) -> Hardware:
     return {**provenance.hardware(), "device": str(getattr(encoder, "device", "cpu"))}
 
 

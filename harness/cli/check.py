@@ -38,7 +38,10 @@ def check(
     against: Annotated[
         Path | None,
         typer.Option(
-            "--against", metavar="DIR", show_default=RESULTS_DEFAULT, help="Folder with the stored records to hold against."
+            "--against",
+            metavar="DIR",
+            show_default=RESULTS_DEFAULT,
+            help="Folder with the records to hold against.",
         ),
     ] = None,
     encoder: Annotated[

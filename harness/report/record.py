@@ -58,7 +58,7 @@ def command(result: Result, root: Path) -> str | None:
         words += ["--suite", "sample"]
     device = result.hardware.get("device", "cpu")
     if device != "cpu":
-        words += ["--device", device]
+        words += ["--device", str(device)]
     return shlex.join([*words, *_folder(root), "--fresh"])
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from math import isfinite, nan
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Final, TypedDict
 
 from harness.errors import InputError
 from harness.files import locked
@@ -22,7 +22,7 @@ from harness.schema import Name, Number, Probability, read_json
 
 Key = tuple[str, str]
 """Encoder and subset."""
-JOINING = "joining"
+JOINING: Final = "joining"
 """Under which name an entry of a language bias has `harness.stats.Joining.as_dict`."""
 
 
@@ -180,7 +180,6 @@ class StatisticsStore:
                 write_atomically(file, _dump(Statistics(new.signature, new.level, entries)))
         except OSError as error:
             raise cannot_write(file, error) from None
-
 
     def forget(self, encoder: str) -> None:
         """Remove all entries of an encoder and the tests against it. A damaged file stays for `merge` to replace.

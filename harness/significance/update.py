@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
+from typing import cast
 
 from harness.errors import HarnessError, InputError
 from harness.registry import one_line
@@ -14,7 +15,7 @@ from harness.results import Result, ResultStore
 from harness.rows import has_rows, rows_folder, rows_of
 from harness.runner import Progress, Silent
 from harness.significance.standing import NO_SCORES
-from harness.significance.store import JOINING, Entry, Key, Statistics, StatisticsStore, digest
+from harness.significance.store import JOINING, Entry, JoiningValues, Key, Statistics, StatisticsStore, digest
 from harness.stats import (
     Replicates,
     Resampling,
@@ -175,7 +176,7 @@ def _computed(
     entries = {name: Entry(digests[name, subset]) for name in parts}
     for name in missing.joinings:
         if name in parts:
-            entries[name].more[JOINING] = joining(parts[name][0]).as_dict()
+            entries[name].more[JOINING] = cast(JoiningValues, joining(parts[name][0]).as_dict())
     for names, of_metric in _resampled(missing.intervals, parts, sample, plan):
         for metric, replicates in of_metric.items():
             for name, interval in zip(names, bca_interval(replicates), strict=True):

@@ -252,7 +252,7 @@ def test_replace_removes_all_that_is_stored_under_the_name(tmp_path: Path) -> No
     assert "mine" not in str(known.values())
     assert {str(r) for r in store.load("letters")} == kept and other.encoder == "letters"
     assert not list(store.root.glob(".replaced*"))
-    run(named("mine", "v2"), make_plan(chosen, bundled_sample(), ["en-en@sample"]))  # the same weights: nothing is removed
+    run(named("mine", "v2"), make_plan(chosen, bundled_sample(), ["en-en@sample"]))  # the same weights
     assert [r.subset for r in store.load("mine")] == ["en-en@sample", "en-tr@sample"]
 
 

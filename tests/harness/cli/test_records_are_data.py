@@ -1,4 +1,4 @@
-"""What a record says is never run, nor taken for a path: `check` and `rerun` on records that somebody else has written."""
+"""What a record says is never run, nor taken for a path: `check` and `rerun` on records of others."""
 
 from __future__ import annotations
 

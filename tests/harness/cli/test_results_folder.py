@@ -59,5 +59,7 @@ def test_in_a_checkout_nothing_that_is_committed_changes(here: Path) -> None:
     assert {path: path.read_bytes() for path in before} == before
     shutil.rmtree(here / "leaderboard-results")
     assert {path for path in here.rglob("*") if path.is_file()} == before.keys()
-    assert leaderboard_here("report", "--results", "results") == 0  # the README's tables are of the folder that is named
+    assert (
+        leaderboard_here("report", "--results", "results") == 0
+    )  # the README's tables are of the folder that is named
     assert "chargrams" in (here / "README.md").read_text()
