@@ -6,7 +6,7 @@ DEMO_RESULTS ?= demo-results
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 TEST_ARGS ?= -n auto
 
-.PHONY: demo test test-adapters lint test-light benchmark benchmark-mining clean
+.PHONY: demo test test-nightly test-adapters lint test-light benchmark benchmark-mining clean
 
 # The board of the bundled sample: light core, the student that ships and mUSE; no torch.
 demo: $(VENV)/.demo
@@ -16,6 +16,10 @@ demo: $(VENV)/.demo
 # All tests, with every package that they need (torch among them).
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(TEST_ARGS)
+
+# What takes too long for every change: thousands of damaged files.
+test-nightly: $(VENV)/.test
+	HARNESS_MUTATIONS=5000 $(BIN)/python -m pytest $(TEST_ARGS) tests/test_mutated_files.py
 
 # Only the adapters, through the real libraries: LASER, TensorFlow Hub, transformers, training.
 test-adapters: $(VENV)/.test

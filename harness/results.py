@@ -237,7 +237,7 @@ def _check(result: Result, file: Path) -> None:
         try:
             parse_spec(result.spec)
         except InputError as error:
-            raise ValueError(str(error)) from None
+            raise ValueError(f"spec of {result.subset}: {error}") from None
     if result.created:
         try:
             datetime.fromisoformat(result.created).timestamp()

@@ -181,7 +181,7 @@ def _scores(file: Path, task: MtebTask, subset: str, entry: Mapping[str, Any]) -
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InputError(f"{file}: {theirs} of {subset} is {value!r}, which is no number")
         if not -1 <= value <= 1:
-            raise InputError(f"{file}: {theirs} of {subset} is {value:g}, but scores of mteb are between -1 and 1")
+            raise InputError(f"{file}: {theirs} of {subset} is {value!r:.20}, but scores of mteb are between -1 and 1")
         found[ours] = round(100.0 * value, 6)
     return found
 
@@ -202,7 +202,7 @@ def _model(file: Path) -> tuple[str, str]:
     meta = file.parent / _META
     if meta.is_file():
         data = _object(meta)
-        if not isinstance(data.get("name"), str) or not data["name"]:
+        if not isinstance(data.get("name"), str) or not _name(data["name"]):
             raise InputError(f"{meta}: has no `name` of a model")
         options = data.get("experiment_kwargs")
         shown = ", ".join(f"{key}={value}" for key, value in options.items()) if isinstance(options, dict) else ""
