@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -17,14 +18,7 @@ from harness.significance.store import StatisticsStore
 
 DEEP, HUGE = "[" * 100_000, "1" + "0" * 400
 FIELDS = {
-    "metrics": [
-        "[]",
-        '{"spearman": "80"}',
-        '{"spearman": null}',
-        f'{{"spearman": {HUGE}}}',
-        '{"spearman": 1e999}',
-        "NaN",
-    ],
+    "metrics": ["[]", *(f'{{"spearman": {value}}}' for value in ('"80"', "null", HUGE, "1e999", "NaN"))],
     "n": ['"250"', "-1", "2.5", "true", HUGE],
     "versions": ["[]", '{"numpy": 2}', "null"],
     "hardware": ['"EPYC"', '{"cores": []}', "null"],
@@ -36,18 +30,8 @@ FIELDS = {
     "wall_time_s": ['"slow"', "null"],
     "zero_vectors": ["null", "-1", "1.5"],
     "peak_memory_mb": ['"much"'],
-    "dataset": [
-        "null",
-        "{}",
-        '{"name": "sts17", "sha256": "0", "files": []}',
-        '{"name": 1, "sha256": "0", "files": {}}',
-    ],
-    "tolerance": [
-        "[]",
-        f'{{"spearman": {HUGE}, "reason": "x"}}',
-        '{"spearman": 1}',
-        '{"spearman": "a", "reason": "x"}',
-    ],
+    "dataset": ["null", "{}", '{"name": 1, "sha256": "0", "files": {}}', '{"name": "a", "sha256": "0", "files": []}'],
+    "tolerance": ["[]", '{"spearman": 1}', *(f'{{"spearman": {x}, "reason": "x"}}' for x in (HUGE, "-1", '"a"'))],
     "fingerprint": ["7", r'"\ud800"'],
     "signature": ["null"],
     "other": ["1"],
@@ -132,22 +116,15 @@ def test_statistics_are_named_and_a_run_makes_them_again(
     file.write_text(content)
     for command in (["show"], ["report"]):
         message = one_line(capsys, *command)
-        assert (
-            message.startswith("error: results/statistics/sts17.json: no statistics (") and "makes it again" in message
-        )
+        assert message.startswith("error: results/statistics/sts17.json: no statistics (")
+        assert message.endswith("`leaderboard run` makes it again")
     assert leaderboard_here(*run) == 0
     assert "warning: results/statistics/sts17.json: no statistics (" in capsys.readouterr().err
     assert file.read_bytes() == expected
 
 
-IMPORTS = [
-    DEEP,
-    "",
-    "[]",
-    '{"model": 1}',
-    '{"scores": {"../x": {"spearman": 1}}}',
-    f'{{"scores": {{"ar-ar": {HUGE}}}}}',
-]
+SCORES = ['{"../x": {"spearman": 1}}', f'{{"ar-ar": {{"spearman": {HUGE}}}}}', '{"ar-ar": 1}', "[]"]
+IMPORTS = [DEEP, "", "[]", '{"model": 1}', *(f'{{"scores": {scores}}}' for scores in SCORES)]
 
 
 @pytest.mark.parametrize("content", IMPORTS, ids=range(len(IMPORTS)))
@@ -198,18 +175,14 @@ def test_a_name_that_is_half_a_character(here: Path, capsys: pytest.CaptureFixtu
 def test_a_folder_or_a_fifo_in_the_place_of_a_file(
     here: Path, capsys: pytest.CaptureFixture[str], place: str, kind: str
 ) -> None:
-    import os
-
     path = here / "results" / place
     path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)
     path.mkdir() if kind == "folder" else os.mkfifo(path)
-    command = (
-        ["run", "--encoder", "chargrams", "--subset", "en-en@sample", "--replace"] if "lock" in place else ["show"]
-    )
+    run = ["run", "--encoder", "chargrams", "--subset", "en-en@sample", "--replace"]
     if place.startswith("statistics"):
         write_records(here / "results", [sts("chargrams", "en-en@sample", 80.0)])
-    message = one_line(capsys, *command)
+    message = one_line(capsys, *(run if "lock" in place else ["show"]))
     assert f"results/{place}: " in message and f"a {kind}" in message
 
 
