@@ -9,21 +9,28 @@ formats of their own.
 from __future__ import annotations
 
 import gzip
-import io
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
-from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from baselines.labelled_pairs import read_sts
 from harness.data.catalogue import find_set
-from harness.data.parallel import FOLDER, parallel_corpora
-from harness.data.text import decoded_lines, iter_lines, parse_number
+from harness.data.parallel import (
+    FOLDER,
+    LANGUAGE_CODE,
+    aligned,
+    parallel_corpora,
+    read_moses_zip,
+    read_scored,
+    read_table,
+    read_words,
+    zip_errors,
+)
+from harness.data.text import REMEDY, iter_lines
 from harness.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -32,9 +39,7 @@ if TYPE_CHECKING:
 _Format = Literal["tsv", "scored", "words", "moses", "moses-zip", "tmx", "tmx-zip", "stsb"]
 
 STSB_TRAIN = "stsb-train"
-_CODE = r"[a-z]{2,3}(?:_[A-Za-z]{2,4})?"
-_NAME = re.compile(rf"(?:(.+)\.)?({_CODE})-({_CODE})\.([A-Za-z_.]+)")
-_MEMBER = re.compile(rf".+\.({_CODE})-({_CODE})\.({_CODE})")  # of OPUS's archives
+_NAME = re.compile(rf"(?:(.+)\.)?({LANGUAGE_CODE})-({LANGUAGE_CODE})\.([A-Za-z_.]+)")
 _STSB_FILE = re.compile(r"stsb-([a-z]{2})-train\.csv(?:\.gz)?")
 _ENDINGS: dict[str, _Format] = {
     "tsv": "tsv",
@@ -145,7 +150,7 @@ def read_pairs(corpus: Corpus) -> Iterator[tuple[str, str]]:
         yield (two, one) if corpus.is_swapped else (one, two)
     if is_empty:
         least = f" with a score of at least {corpus.min_score:g}" if corpus.min_score else ""
-        raise InputError(f"{corpus.files[0]}: no pairs{least} in it; fetch it again, or leave {corpus.name} out")
+        raise InputError(f"{corpus.files[0]}: no pairs{least} in it; {REMEDY}, or leave {corpus.name} out")
 
 
 def _files_of_corpora(folder: Path) -> Iterator[tuple[Path, ...]]:
@@ -179,9 +184,9 @@ def _describe(files: tuple[Path, ...], source_lang: str, licence: str) -> Corpus
     if len(files) == 2:
         names = [path.name.removesuffix(".gz") for path in files]
         one, two = (name.rpartition(".")[2] for name in names)
-        if not (re.fullmatch(_CODE, one) and re.fullmatch(_CODE, two)) or one == two:
+        if not (re.fullmatch(LANGUAGE_CODE, one) and re.fullmatch(LANGUAGE_CODE, two)) or one == two:
             raise InputError(f"{files[0]},{files[1]}: the names do not tell the languages; expected NAME.en,NAME.de")
-        name = re.sub(rf"\.{_CODE}-{_CODE}$", "", names[0].rpartition(".")[0])
+        name = re.sub(rf"\.{LANGUAGE_CODE}-{LANGUAGE_CODE}$", "", names[0].rpartition(".")[0])
         kind: _Format = "moses"
     else:
         match = _NAME.fullmatch(files[0].name)
@@ -255,66 +260,9 @@ def _listed_licences(path: Path) -> dict[str, str]:
 _Pairs = Iterator[tuple[str, str]]
 
 
-def _read_tsv(corpus: Corpus) -> _Pairs:
-    path = corpus.files[0]
-    for number, line in enumerate(iter_lines(path), start=1):
-        fields = line.split("\t")
-        if len(fields) != 2:
-            raise InputError(f"{path}:{number}: {len(fields)} columns, expected 2 (sentence TAB translation)")
-        yield fields[0], fields[1]
-
-
-def _read_scored(corpus: Corpus) -> _Pairs:
-    path = corpus.files[0]
-    for number, line in enumerate(iter_lines(path), start=1):
-        fields = line.split("\t")
-        if len(fields) < 3:
-            raise InputError(f"{path}:{number}: {len(fields)} columns, expected 3 (score TAB sentence TAB translation)")
-        if parse_number(fields[0], path, number, low=0, high=100) >= corpus.min_score:
-            yield fields[1], fields[2]
-
-
-def _read_words(corpus: Corpus) -> _Pairs:
-    path = corpus.files[0]
-    for number, line in enumerate(iter_lines(path), start=1):
-        words = line.split()
-        if len(words) != 2:
-            raise InputError(f"{path}:{number}: {len(words)} words, expected 2 (word and translation)")
-        yield words[0], words[1]
-
-
 def _read_moses(corpus: Corpus) -> _Pairs:
     names = [str(path) for path in corpus.files]
-    yield from _aligned(iter_lines(corpus.files[0]), iter_lines(corpus.files[1]), names)
-
-
-def _read_moses_zip(corpus: Corpus) -> _Pairs:
-    path = corpus.files[0]
-    with _zip_errors(path), zipfile.ZipFile(path) as archive:
-        members = {
-            match[3]: info
-            for info in archive.infolist()
-            if (match := _MEMBER.fullmatch(PurePosixPath(info.filename).name)) and match[3] in match.group(1, 2)
-        }
-        if len(members) != 2:
-            raise InputError(f"{path}: expected two files NAME.xx-yy.xx and NAME.xx-yy.yy in it, found {len(members)}")
-        # The archive may have a code of its own (zh_cn) for one language, hardly for both.
-        source, target = corpus.source_lang, corpus.target_lang
-        sides = sorted(members, key=lambda code: (code != source, code == target))
-        if source not in members and target not in members:
-            raise InputError(f"{path}: it holds {' and '.join(members)}, its name says otherwise; rename it")
-        names = [f"{path}/{members[code].filename}" for code in sides]
-        with archive.open(members[sides[0]]) as one, archive.open(members[sides[1]]) as two:
-            lines = [decoded_lines(_buffered(side), name) for side, name in zip((one, two), names, strict=True)]
-            yield from _aligned(lines[0], lines[1], names)
-
-
-def _aligned(ones: Iterable[str], twos: Iterable[str], names: Sequence[str]) -> _Pairs:
-    for number, (one, two) in enumerate(zip_longest(ones, twos), start=1):
-        if one is None or two is None:
-            short, long = names if one is None else (names[1], names[0])
-            raise InputError(f"{short} has {number - 1} lines, {long} has more: they are not aligned; fetch both again")
-        yield one, two
+    yield from aligned(iter_lines(corpus.files[0]), iter_lines(corpus.files[1]), names)
 
 
 def _read_tmx(corpus: Corpus) -> _Pairs:
@@ -323,12 +271,12 @@ def _read_tmx(corpus: Corpus) -> _Pairs:
         with gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb") as stream:
             yield from _tmx_pairs(stream, corpus)
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: cannot be read ({error}); fetch it again") from None
+        raise InputError(f"{path}: cannot be read ({error}); {REMEDY}") from None
 
 
 def _read_tmx_zip(corpus: Corpus) -> _Pairs:
     path = corpus.files[0]
-    with _zip_errors(path), zipfile.ZipFile(path) as archive:
+    with zip_errors(path), zipfile.ZipFile(path) as archive:
         members = [info for info in archive.infolist() if info.filename.endswith(".tmx")]
         if len(members) != 1:
             raise InputError(f"{path}: expected one .tmx file in it, found {len(members)}")
@@ -355,7 +303,7 @@ def _tmx_pairs(stream: Any, corpus: Corpus) -> _Pairs:
                 body.clear()  # or the whole file would be kept
     except ParseError as error:
         raise InputError(
-            f"{corpus.files[0]}:{error.position[0]}: not TMX ({str(error).partition(':')[0]}); fetch it again"
+            f"{corpus.files[0]}:{error.position[0]}: not TMX ({str(error).partition(':')[0]}); {REMEDY}"
         ) from None
 
 
@@ -374,27 +322,15 @@ def _text(element: Element) -> str:
 def _read_stsb(corpus: Corpus) -> _Pairs:
     one, two = map(read_sts, corpus.files)
     for ours, theirs in ((one.sentences1, two.sentences1), (one.sentences2, two.sentences2)):
-        yield from _aligned(ours, theirs, [str(path) for path in corpus.files])
+        yield from aligned(ours, theirs, [str(path) for path in corpus.files])
 
 
-def _buffered(stream: IO[bytes]) -> Iterable[bytes]:
-    return io.BufferedReader(stream, 1 << 18)  # type: ignore[type-var]
-
-
-@contextmanager
-def _zip_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-        raise InputError(f"{path}: not a zip file that can be read ({error}); fetch it again") from None
-
-
-_READERS = {
-    "tsv": _read_tsv,
-    "scored": _read_scored,
-    "words": _read_words,
+_READERS: dict[_Format, Callable[[Corpus], _Pairs]] = {
+    "tsv": lambda corpus: read_table(corpus.files[0]),
+    "scored": lambda corpus: read_scored(corpus.files[0], corpus.min_score),
+    "words": lambda corpus: read_words(corpus.files[0]),
     "moses": _read_moses,
-    "moses-zip": _read_moses_zip,
+    "moses-zip": lambda corpus: read_moses_zip(corpus.files[0], corpus.source_lang, corpus.target_lang),
     "tmx": _read_tmx,
     "tmx-zip": _read_tmx_zip,
     "stsb": _read_stsb,

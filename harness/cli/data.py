@@ -15,7 +15,7 @@ import typer
 
 from harness.cli.options import DataDirOption
 from harness.data.catalogue import DataSet, catalogue, find_set
-from harness.data.sources import DataDir, open_data_dir
+from harness.data.sources import DataDir, data_root, open_data_dir
 from harness.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -50,10 +50,7 @@ FetchArgument = Annotated[
 def _root(data_dir: Path | None) -> Path:
     if data_dir is None:
         raise InputError("no data directory: give --data-dir or set HARNESS_DATA")
-    try:
-        return data_dir.expanduser()
-    except RuntimeError:
-        raise InputError(f"data directory {data_dir}: no such home folder; write it out") from None
+    return data_root(data_dir)
 
 
 @app.command()

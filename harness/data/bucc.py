@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.data.sources import DataDir, Source
-from harness.data.text import iter_lines
+from harness.data.text import REMEDY, iter_lines
 from harness.errors import InputError
 
 PAIRS = ("de-en", "fr-en", "ru-en", "zh-en")
@@ -124,7 +124,7 @@ def _pair_files(data: DataDir, stem: str) -> tuple[Path, ...]:
             found[split] = []
         if None in found[split]:
             missing = names[split][found[split].index(None)]
-            raise InputError(f"{data.root / missing} is missing, but other files of the pair are there; fetch the pair")
+            raise InputError(f"{data.root / missing} is missing, but other files of the pair are there; add it")
     return tuple(path for split in _SPLITS for path in found[split] if path is not None)
 
 
@@ -138,7 +138,7 @@ def _read_split(files: Mapping[str, Path], lang1: str, lang2: str) -> BUCCSplit:
     for row, (first, second) in enumerate(ids):
         for column, name, rows, path in ((0, first, rows1, files[lang1]), (1, second, rows2, files[lang2])):
             if name not in rows:
-                raise InputError(f"{gold_path}:{row + 1}: no id {name!r} in {path.name}; fetch the pair again")
+                raise InputError(f"{gold_path}:{row + 1}: no id {name!r} in {path.name}; {REMEDY}")
             gold[row, column] = rows[name]
     return BUCCSplit(sentences1, sentences2, gold)
 
@@ -152,7 +152,9 @@ def _read_gold(path: Path) -> list[tuple[str, str]]:
     for number, line in enumerate(iter_lines(path), start=1):
         first, tab, second = line.partition("\t")
         if not (first and tab and second) or "\t" in second:
-            raise InputError(f"{path}:{number}: expected two ids with a tab between them, found {line!r}")
+            raise InputError(
+                f"{path}:{number}: expected two ids with a tab between them, found {line[:80]!r}; {REMEDY}"
+            )
         for name, before in zip((first, second), lines, strict=True):
             if before.setdefault(name, number) != number:
                 raise InputError(
@@ -160,7 +162,7 @@ def _read_gold(path: Path) -> list[tuple[str, str]]:
                 )
         pairs.append((first, second))
     if not pairs:
-        raise InputError(f"{path}: no gold pairs in it; fetch it again")
+        raise InputError(f"{path}: no gold pairs in it; {REMEDY}")
     return pairs
 
 
@@ -173,10 +175,10 @@ def _read_side(path: Path, wanted: set[str]) -> tuple[list[str], dict[str, int]]
         name, tab, sentence = line.partition("\t")
         row = len(sentences)
         if not (name and tab):
-            raise InputError(f"{path}:{row + 1}: expected an id, a tab and a sentence, found {line[:80]!r}")
+            raise InputError(f"{path}:{row + 1}: expected an id, a tab and a sentence, found {line[:80]!r}; {REMEDY}")
         seen.add(name)
         if len(seen) == row:
-            raise InputError(f"{path}:{row + 1}: the id {name} occurs twice; fetch the file again")
+            raise InputError(f"{path}:{row + 1}: the id {name} occurs twice; {REMEDY}")
         sentences.append(sentence)
         if name in wanted:
             rows[name] = row

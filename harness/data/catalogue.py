@@ -63,6 +63,7 @@ class DataSet:
         checksums: sha256 of the uncompressed content by file, where it is known.
         downloads: what to fetch; empty if it cannot be downloaded, and `obtain` says how one gets it instead.
         on_request: no task reads it, so it is downloaded only if it is named.
+        max_bytes: of each of its downloads, and of what an archive unpacks to: more is refused.
     """
 
     name: str
@@ -77,6 +78,7 @@ class DataSet:
     note: str = ""
     obtain: str = ""
     on_request: bool = False
+    max_bytes: int = 2_000_000_000
 
 
 def read_checksums(path: Path) -> dict[str, str]:
@@ -126,6 +128,7 @@ def _data_set(name: str, table: Mapping[str, Any], known: Mapping[str, str]) -> 
         note=table.get("note", ""),
         obtain=table.get("obtain", ""),
         on_request=table.get("on_request", False),
+        max_bytes=table.get("max_bytes", DataSet.max_bytes),
     )
 
 

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
+import re
 import shutil
-import tempfile
-import time
-import zipfile
-import zlib
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from harness.data.catalogue import DataSet, Download
+from harness.data.content import check_content
 from harness.data.inventory import PINS_NAME, expected_checksums, read_pins
 from harness.data.sources import DataDir, content_sha256
-from harness.data.transfer import Progress, TransferError, download, mirrored, unpack
+from harness.data.text import DAMAGES, unpacked
+from harness.data.transfer import Progress, TransferError, discard, download, mirrored, unpack
 from harness.errors import InputError
-from harness.results import write_atomically
-
-_UNPACK_PREFIX = ".unpack-"
-_STALE_SECONDS = 24 * 60 * 60  # no unpacking takes a day
-
-T = TypeVar("T")
+from harness.files import locked, replacing
 
 
 @dataclass(frozen=True)
@@ -70,53 +63,36 @@ def fetch_set(
 ) -> Fetched:
     """Download what is missing of a data set into `data`.
 
-    Files go to a `.part` file first, from which a later call goes on; archives are unpacked into a temporary folder.
-    A file takes its place only when its checksum (the known one, else the one pinned at the first download) is
-    right; a checksum is pinned before the file takes its place, so that no file is ever left without one. A file that
-    is there is never replaced; if no checksum is known for it, its own is pinned.
+    Files go to a `.part` file first, from which a later call goes on. From there they go, or what an archive holds of
+    the set goes, into a folder of their own, where they are checked: by the known checksum, else by reading them as
+    the set and by the checksum pinned at the first download. A checksum is pinned before the file takes its place, so
+    that no file is ever left without one. A file that is there is never replaced; if no checksum is known for it, it
+    is read, and its own is pinned. Of several processes that fetch one set, one works and the others wait.
 
     Raises:
         InputError: the set cannot be downloaded (it says how to get it), no address gave it (it says what to download
-            from where and where to put it), or a file that is there differs from its checksum.
+            from where and where to put it), or a file that is there is not of the set.
     """
     if not dataset.downloads:
         raise InputError(f"{dataset.name} cannot be downloaded: {dataset.obtain}; its place is {dataset.folder}/")
     try:
-        return _fetch(dataset, data, network, progress)
+        if (whole := _whole(dataset, data)) is not None:
+            return whole
+        data.root.mkdir(parents=True, exist_ok=True)
+        with locked(data.root / f".{dataset.name}.lock"):
+            # What is there is looked at from here on: a process that was waited for may have fetched all of it.
+            return _Fetch(dataset, data, network, progress, expected_checksums(dataset, read_pins(data))).run()
     except OSError as error:
-        raise InputError(f"{error.filename or data.root}: {error.strerror}; choose another data directory") from None
+        reason = error.strerror or error
+        raise InputError(f"{error.filename or data.root}: {reason}; choose another data directory") from None
 
 
-def _fetch(dataset: DataSet, data: DataDir, network: Network, progress: Progress | None) -> Fetched:
-    _remove_stale(data.root)
+def _whole(dataset: DataSet, data: DataDir) -> Fetched | None:
+    """What is there, if nothing is missing and each file has its checksum: nothing is written then, not even a lock."""
     expected = expected_checksums(dataset, read_pins(data))
-    kept = _digests_of_kept(dataset.files, expected, data)
-    pinned = _pin(kept, expected, data)
-    wanted = {item: [path for path in dataset.files if item.yields(path)] for item in dataset.downloads}
-    todo = [item for item, paths in wanted.items() if any(path not in kept for path in paths)]
-    new: list[str] = []
-    for position, item in enumerate(todo):
-        missing = [path for path in wanted[item] if path not in kept]
-        try:
-            try:
-                digests = _get(item, missing, expected, data, network, progress)
-            except TransferError as error:
-                if not item.copies:
-                    raise
-                digests = _get_copies(item, missing, expected, data, network, progress, str(error))
-        except TransferError as error:
-            raise InputError(_how_to_get(dataset, item, len(todo) - position - 1, str(error))) from None
-        new += digests
-        pinned += [path for path in digests if path not in expected]
-    return Fetched(tuple(new), tuple(kept), tuple(pinned))
-
-
-def _remove_stale(root: Path) -> None:
-    """Delete the temporary folders that a killed process has left."""
-    for folder in root.glob(f"{_UNPACK_PREFIX}*"):
-        with suppress(OSError):
-            if time.time() - folder.stat().st_mtime > _STALE_SECONDS:
-                shutil.rmtree(folder)
+    if not all(name in expected and data.find(name) for name in dataset.files):
+        return None
+    return Fetched((), tuple(_digests_of_kept(dataset.files, expected, data)), ())
 
 
 def _digests_of_kept(names: Sequence[str], expected: Mapping[str, str], data: DataDir) -> dict[str, str]:
@@ -130,77 +106,170 @@ def _digests_of_kept(names: Sequence[str], expected: Mapping[str, str], data: Da
     return digests
 
 
-def _get(
-    item: Download,
-    missing: list[str],
-    expected: Mapping[str, str],
-    data: DataDir,
-    network: Network,
-    progress: Progress | None,
-) -> dict[str, str]:
-    """Get `item` from the first address that gives it; returns the sha256 of each file put in place."""
-    folder = data.root / (item.target if item.members else item.target.rpartition("/")[0])
-    folder.mkdir(parents=True, exist_ok=True)
+@dataclass(frozen=True)
+class _Fetch:
+    """One call of `fetch_set`, while it has the set's lock; `expected` are the checksums known or pinned before."""
 
-    def place(part: Path) -> dict[str, str]:
-        if not item.members:
-            return _move_in({item.target: part}, expected, data)
-        # In the data directory, so that moving the files is one step on one file system.
-        with tempfile.TemporaryDirectory(prefix=_UNPACK_PREFIX, dir=data.root) as temporary:
-            names = unpack(part, Path(temporary), item.members)
-            unpacked = {f"{item.target}/{name}": Path(temporary) / name for name in names}
-            lacking = [path for path in missing if path not in unpacked]
-            if lacking:
-                raise TransferError(f"the archive lacks {lacking[0].rpartition('/')[2]}")
-            absent = {path: file for path, file in unpacked.items() if data.find(path) is None}
-            digests = _move_in(absent, expected, data)
-        part.unlink()
-        return digests
+    dataset: DataSet
+    data: DataDir
+    network: Network
+    progress: Progress | None
+    expected: Mapping[str, str]
 
-    reasons: list[str] = []
-    for original in item.urls:
-        url = mirrored(original, network.mirror)
-        name = url.rpartition("/")[2] if item.members else item.target.rpartition("/")[2]
-        part = (data.root if item.members else folder) / f"{name}.part"
-        try:
-            return _download_checked(url, part, place, network, progress)
-        except TransferError as error:
-            if str(error) not in reasons:
-                reasons.append(str(error))
-    raise TransferError("; ".join(reasons))
-
-
-def _get_copies(
-    item: Download,
-    missing: list[str],
-    expected: Mapping[str, str],
-    data: DataDir,
-    network: Network,
-    progress: Progress | None,
-    reason: str,
-) -> dict[str, str]:
-    """Get the members of an archive that is gone (`reason`) from copies as JSON lines; the sha256 of each file."""
-    digests: dict[str, str] = {}
-    for path in missing:
-        pair = path.rpartition("/")[2].split(".")[1]
-        part = data.root / f"{path}.jsonl.gz.part"
-
-        def place(part: Path, path: str = path) -> dict[str, str]:
-            table = part.with_name(f"{part.name}.tsv")
+    def run(self) -> Fetched:
+        dataset, data = self.dataset, self.data
+        kept = _digests_of_kept(dataset.files, self.expected, data)
+        check_content(dataset, data, [name for name in kept if name not in self.expected])
+        pinned = self._pin(kept)
+        wanted = {item: [path for path in dataset.files if item.yields(path)] for item in dataset.downloads}
+        todo = [item for item, paths in wanted.items() if any(path not in kept for path in paths)]
+        new: list[str] = []
+        for position, item in enumerate(todo):
+            missing = [path for path in wanted[item] if path not in kept]
             try:
-                write_scored_pairs(part, table)
-                placed = _move_in({path: table}, expected, data)
-            finally:
-                table.unlink(missing_ok=True)
-            part.unlink()
-            return placed
+                try:
+                    placed = self._get(item, missing)
+                except TransferError as error:
+                    if not item.copies:
+                        raise
+                    placed = self._get_copies(item, missing, str(error))
+            except TransferError as error:
+                raise InputError(_how_to_get(dataset, item, len(todo) - position - 1, str(error))) from None
+            new += placed
+            pinned += [path for path in placed if path not in self.expected]
+        return Fetched(tuple(new), tuple(kept), tuple(pinned))
 
+    def _get(self, item: Download, missing: list[str]) -> list[str]:
+        """Get `item` from the first address that gives it; returns the files put in place."""
+        folder = item.target if item.members else item.target.rpartition("/")[0]
+        reasons: list[str] = []
+        for original in item.urls:
+            url = mirrored(original, self.network.mirror)
+            # In the set's own folder, even of an archive: no other set has a download there.
+            name = (url if item.members else item.target).rpartition("/")[2]
+            place = partial(self._place_members, item, missing) if item.members else partial(self._place, item.target)
+            try:
+                return self._download(url, f"{folder}/{name}.part", place)
+            except TransferError as error:
+                if str(error) not in reasons:
+                    reasons.append(str(error))
+        raise TransferError("; ".join(reasons))
+
+    def _get_copies(self, item: Download, missing: list[str], reason: str) -> list[str]:
+        """Get the members of an archive that is gone (`reason`) from copies as JSON lines; the files put in place."""
+        placed: list[str] = []
+        for path in missing:
+            pair = path.rpartition("/")[2].split(".")[1]
+            url = mirrored(item.copies.replace("{pair}", pair), self.network.mirror)
+            try:
+                placed += self._download(url, f"{path}.jsonl.gz.part", partial(self._place_copy, path))
+            except TransferError as error:
+                raise TransferError(f"{reason}; {error}") from None
+        return placed
+
+    def _download(self, url: str, name: str, place: Callable[[Path, Path], list[str]]) -> list[str]:
+        """Download into the file `name`, and have `place` do the rest, given that file and an empty folder."""
+        part = self.data.root / name
+        part.parent.mkdir(parents=True, exist_ok=True)
+        # A piece left by an earlier call may be of another version of the file: if so, once more from the start.
+        for resumed in (True, False) if part.exists() else (False,):
+            network = self.network
+            download(
+                url,
+                part,
+                limit=self.dataset.max_bytes,
+                attempts=network.attempts,
+                timeout=network.timeout,
+                wait=network.wait,
+                progress=self.progress,
+            )
+            try:
+                _refuse_page(part)
+                with self._stage() as stage:
+                    placed = place(part, stage)
+            except TransferError:
+                discard(part)
+                if not resumed:
+                    raise
+            else:
+                discard(part)
+                return placed
+        raise AssertionError("the last round returns or raises")
+
+    @contextmanager
+    def _stage(self) -> Iterator[Path]:
+        """An empty folder in the data directory, so that moving files from it is one step on one file system."""
+        stage = self.data.root / f".{self.dataset.name}.new"
+        # What is there is left of a process that was killed: this one has the lock.
+        if stage.exists():
+            shutil.rmtree(stage)
+        stage.mkdir()
         try:
-            url = mirrored(item.copies.replace("{pair}", pair), network.mirror)
-            digests |= _download_checked(url, part, place, network, progress)
-        except TransferError as error:
-            raise TransferError(f"{reason}; {error}") from None
-    return digests
+            yield stage
+        finally:
+            shutil.rmtree(stage)
+
+    def _place(self, target: str, part: Path, stage: Path) -> list[str]:
+        file = stage / target
+        file.parent.mkdir(parents=True)
+        part.replace(file)
+        return self._move_in([target], stage)
+
+    def _place_copy(self, path: str, part: Path, stage: Path) -> list[str]:
+        file = stage / path
+        file.parent.mkdir(parents=True)
+        write_scored_pairs(part, file)
+        return self._move_in([path], stage)
+
+    def _place_members(self, item: Download, missing: list[str], part: Path, stage: Path) -> list[str]:
+        folder = stage / item.target
+        folder.mkdir(parents=True)
+        names = [path.rpartition("/")[2] for path in self.dataset.files if item.yields(path)]
+        unpacked = [f"{item.target}/{name}" for name in unpack(part, folder, names, self.dataset.max_bytes)]
+        lacking = [path for path in missing if path not in unpacked]
+        if lacking:
+            raise TransferError(f"the archive lacks {lacking[0].rpartition('/')[2]}")
+        return self._move_in(unpacked, stage)
+
+    def _move_in(self, targets: Sequence[str], stage: Path) -> list[str]:
+        """Check files, pin what has no checksum, and only then put in place those that are missing there."""
+        staged = DataDir(stage)
+        names = [target.removesuffix(".gz") for target in targets]
+        try:
+            digests = {name: content_sha256(stage / target) for name, target in zip(names, targets, strict=True)}
+            for name, digest in digests.items():
+                if digest != self.expected.get(name, digest):
+                    is_known = name in self.dataset.checksums
+                    remedy = "" if is_known else f"; to take it, remove the line of the first from {PINS_NAME}"
+                    raise TransferError(f"sha256 of {name} is {digest}, expected {self.expected[name]}{remedy}")
+            check_content(self.dataset, staged, [name for name in names if name not in self.dataset.checksums])
+        except InputError as error:
+            # Without what to do about a file that is kept.
+            reason = re.sub("; [^;]*fetch it again$", "", str(error).replace(f"{stage}/", ""))
+            raise TransferError(f"what came is not {self.dataset.name}: {reason}") from None
+        absent = {name: target for name, target in zip(names, targets, strict=True) if self.data.find(name) is None}
+        self._pin({name: digests[name] for name in absent})
+        for target in absent.values():
+            (stage / target).replace(self.data.root / target)
+        return list(absent)
+
+    def _pin(self, digests: Mapping[str, str]) -> list[str]:
+        """Pin the checksums of the files that have none yet; returns the names of these files."""
+        fresh = sorted(digests.keys() - self.expected.keys())
+        if fresh:
+            # All sets of a data directory share the file.
+            with locked(self.data.root / f".{PINS_NAME}.lock"):
+                pins = {**read_pins(self.data), **{name: digests[name] for name in fresh}}
+                with replacing(self.data.root / PINS_NAME) as file:
+                    file.write("".join(f"{digest}  {name}\n" for name, digest in pins.items()).encode())
+        return fresh
+
+
+def _refuse_page(file: Path) -> None:
+    with file.open("rb") as stream:
+        start = stream.read(1000).lstrip().lower()
+    if start.startswith((b"<!doctype html", b"<html")):
+        raise TransferError("a web page came instead of the file")
 
 
 def write_scored_pairs(copy: Path, table: Path) -> None:
@@ -210,68 +279,17 @@ def write_scored_pairs(copy: Path, table: Path) -> None:
         TransferError: what was downloaded has another form, or a sentence that does not fit the layout.
     """
     try:
-        with gzip.open(copy, "rt", encoding="utf-8", newline="\n") as lines, table.open("w", encoding="utf-8") as out:
-            for number, line in enumerate(lines, start=1):
+        with gzip.open(copy) as packed, table.open("w", encoding="utf-8") as out:
+            for number, line in enumerate(unpacked(packed, copy), start=1):
                 record = json.loads(line)
                 fields = (record["sentence1"], record["sentence2"], str(float(record["score"])))
                 if any(separator in field for field in fields for separator in "\t\n\r"):
                     raise TransferError(f"line {number} of the copy holds a tab or a line end")
                 out.write("\t".join(fields) + "\n")
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+    except (*DAMAGES, KeyError, TypeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
         raise TransferError(f"the copy is not what was expected ({type(error).__name__}: {error})") from None
-
-
-def _download_checked(
-    url: str, part: Path, place: Callable[[Path], T], network: Network, progress: Progress | None
-) -> T:
-    # A piece left by an earlier call may be of another version of the file: if so, once more from the start.
-    for resumed in (True, False) if part.exists() else (False,):
-        download(url, part, attempts=network.attempts, timeout=network.timeout, wait=network.wait, progress=progress)
-        try:
-            return place(part)
-        except TransferError:
-            part.unlink(missing_ok=True)
-            if not resumed:
-                raise
-    raise AssertionError("the last round returns or raises")
-
-
-def _move_in(files: Mapping[str, Path], expected: Mapping[str, str], data: DataDir) -> dict[str, str]:
-    """Check the files, pin what has no checksum, and only then put them in place; the sha256 of each file."""
-    digests = {}
-    for target, file in files.items():
-        if target.endswith(".zip") and not zipfile.is_zipfile(file):
-            raise TransferError("not a zip file")
-        name = target.removesuffix(".gz")
-        digests[name] = _sha256(file, is_gzip=name != target)
-        if digests[name] != expected.get(name, digests[name]):
-            raise TransferError(f"sha256 of {name} is {digests[name]}, expected {expected[name]}")
-    _pin(digests, expected, data)
-    for target, file in files.items():
-        file.replace(data.root / target)
-    return digests
-
-
-def _sha256(file: Path, *, is_gzip: bool) -> str:
-    """sha256 of what was downloaded, of the content if it is compressed; its name ends in `.part` and tells nothing."""
-    digest = hashlib.sha256()
-    try:
-        with gzip.open(file, "rb") if is_gzip else file.open("rb") as stream:
-            while chunk := stream.read(1 << 20):
-                digest.update(chunk)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise TransferError(f"not a gzip file, or a damaged one ({error})") from None
-    return digest.hexdigest()
-
-
-def _pin(digests: Mapping[str, str], expected: Mapping[str, str], data: DataDir) -> list[str]:
-    """Pin the checksums of the files that have none in `expected`; returns the names of these files."""
-    fresh = sorted(digests.keys() - expected.keys())
-    if fresh:
-        pins = {**read_pins(data), **{name: digests[name] for name in fresh}}
-        lines = "".join(f"{digest}  {name}\n" for name, digest in pins.items())
-        write_atomically(data.root / PINS_NAME, lines.encode())
-    return fresh
 
 
 def _how_to_get(dataset: DataSet, item: Download, others: int, reason: str) -> str:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Mapping, Sequence
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
+from itertools import zip_longest
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, Literal
 
 from harness.data.catalogue import DataSet, Download
+from harness.data.text import DAMAGES, REMEDY, decoded_lines, iter_lines, parse_number, unpacked
 from harness.errors import InputError
+from harness.names import check_name
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -20,6 +26,11 @@ else:
 
 PARALLEL_FILE = Path(__file__).with_name("parallel.toml")
 FOLDER = "parallel"
+LANGUAGE_CODE = r"[a-z]{2,3}(?:_[A-Za-z]{2,4})?"
+_MEMBER = re.compile(rf"[\w.+-]+\.({LANGUAGE_CODE})-({LANGUAGE_CODE})\.({LANGUAGE_CODE})")  # of OPUS's archives
+
+Pairs = Iterator[tuple[str, str]]
+"""A sentence and its translation, one by one."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +45,7 @@ class ParallelCorpus:
         languages: those beside English; empty where the corpus has many.
         format: of the lines: `scored` (score, sentence, sentence), `words` (two words), or empty, told by the name.
         min_score: of `scored`.
+        max_bytes: as in the catalogue of data sets, of a language pair.
         withdrawn: why it cannot be had; else empty.
     """
 
@@ -50,6 +62,7 @@ class ParallelCorpus:
     languages: tuple[str, ...] = ()
     format: Literal["", "scored", "words"] = ""
     min_score: float | None = None
+    max_bytes: int = 20_000_000_000
     withdrawn: str = ""
 
     @property
@@ -66,10 +79,11 @@ class ParallelCorpus:
         """What to fetch of it: one file for each language.
 
         Raises:
-            InputError: the corpus has been withdrawn, or is known not to have a language.
+            InputError: the corpus has been withdrawn, or is known not to have a language; a code that is none.
         """
         self.refuse_withdrawn()
         for language in languages:
+            check_name(language, "language")
             if self.languages and language not in self.languages:
                 raise InputError(
                     f"{self.name} has no {language}; it has English with {', '.join(self.languages)}; "
@@ -88,7 +102,19 @@ class ParallelCorpus:
             downloads=tuple(downloads),
             note=self.note,
             on_request=True,
+            max_bytes=self.max_bytes,
         )
+
+    def read(self, file: Path) -> Pairs:
+        """The pairs of one of its files, in the order of the columns.
+
+        Raises:
+            InputError: as the reader of its format (below).
+        """
+        if file.name.endswith(".zip"):
+            one, _, two = file.name.removeprefix(f"{self.name}.").partition(".")[0].partition("-")
+            return read_moses_zip(file, one, two)
+        return {"scored": read_scored, "words": read_words, "": read_table}[self.format](file)
 
     def _download(self, language: str) -> Download:
         own = self.codes.get(language, language)
@@ -109,3 +135,80 @@ def parallel_corpora() -> Mapping[str, ParallelCorpus]:
     for table in tables.values():
         table["languages"] = tuple(table.get("languages", "").split())
     return MappingProxyType({name: ParallelCorpus(name=name, **table) for name, table in tables.items()})
+
+
+def read_table(path: Path) -> Pairs:
+    """Lines `sentence TAB translation`. Raises InputError at another number of columns; names file and line."""
+    for number, line in enumerate(iter_lines(path), start=1):
+        fields = line.split("\t")
+        if len(fields) != 2:
+            raise InputError(f"{path}:{number}: {len(fields)} columns, expected 2 (sentence TAB translation); {REMEDY}")
+        yield fields[0], fields[1]
+
+
+def read_scored(path: Path, min_score: float = 0.0) -> Pairs:
+    """Lines `score TAB sentence TAB translation`, of which those with a lower score than `min_score` are left out.
+
+    Raises:
+        InputError: too few columns, a score that is no number from 0 to 100; names file and line.
+    """
+    for number, line in enumerate(iter_lines(path), start=1):
+        fields = line.split("\t")
+        if len(fields) < 3:
+            raise InputError(
+                f"{path}:{number}: {len(fields)} columns, expected 3 (score TAB sentence TAB translation); {REMEDY}"
+            )
+        if parse_number(fields[0], path, number, low=0, high=100) >= min_score:
+            yield fields[1], fields[2]
+
+
+def read_words(path: Path) -> Pairs:
+    """Lines of two words. Raises InputError at another number; names file and line."""
+    for number, line in enumerate(iter_lines(path), start=1):
+        words = line.split()
+        if len(words) != 2:
+            raise InputError(f"{path}:{number}: {len(words)} words, expected 2 (word and translation); {REMEDY}")
+        yield words[0], words[1]
+
+
+def read_moses_zip(path: Path, source: str, target: str) -> Pairs:
+    """OPUS's archives of two files that are aligned line by line; the sentences in `source` come first.
+
+    Raises:
+        InputError: no zip file or a damaged one, other files in it, sides of different lengths; names the file.
+    """
+    with zip_errors(path), zipfile.ZipFile(path) as archive:
+        members = {
+            match[3]: info
+            for info in archive.infolist()
+            if (match := _MEMBER.fullmatch(PurePosixPath(info.filename).name)) and match[3] in match.group(1, 2)
+        }
+        if len(members) != 2:
+            raise InputError(f"{path}: expected two files NAME.xx-yy.xx and NAME.xx-yy.yy in it, found {len(members)}")
+        # The archive may have a code of its own (zh_cn) for one language, hardly for both.
+        sides = sorted(members, key=lambda code: (code != source, code == target))
+        if source not in members and target not in members:
+            raise InputError(f"{path}: it holds {' and '.join(members)}, its name says otherwise; rename it")
+        names = [f"{path}/{PurePosixPath(members[code].filename).name}" for code in sides]
+        with archive.open(members[sides[0]]) as one, archive.open(members[sides[1]]) as two:
+            lines = [decoded_lines(unpacked(side, path), name) for side, name in zip((one, two), names, strict=True)]
+            yield from aligned(lines[0], lines[1], names)
+
+
+def aligned(ones: Iterable[str], twos: Iterable[str], names: Sequence[str]) -> Pairs:
+    """Pairs of lines. Raises InputError where there are not as many of both; `names` stand for the two files."""
+    for number, (one, two) in enumerate(zip_longest(ones, twos), start=1):
+        if one is None or two is None:
+            short, long = names if one is None else (names[1], names[0])
+            raise InputError(f"{short} has {number - 1} lines, {long} has more: they are not aligned; {REMEDY}")
+        yield one, two
+
+
+@contextmanager
+def zip_errors(path: Path) -> Iterator[None]:
+    """What reading a zip file raises, as one line that names it."""
+    try:
+        yield
+    except (*DAMAGES, zipfile.BadZipFile) as error:
+        reason = str(error) or type(error).__name__
+        raise InputError(f"{path}: not a zip file that can be read ({reason}); {REMEDY}") from None

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import re
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from harness.data.text import open_content
 from harness.errors import InputError
 
 SAMPLE_DIR = Path(__file__).parent.parent / "sample"
@@ -63,10 +62,22 @@ def bundled_sample() -> DataDir:
 
 def open_data_dir(path: str | Path) -> DataDir:
     """The data directory at `path`. Raises InputError if it is not a folder."""
-    root = Path(path).expanduser()
-    if not root.is_dir():
+    root = data_root(path)
+    try:
+        is_folder = root.is_dir()
+    except OSError:  # too long a name
+        is_folder = False
+    if not is_folder:
         raise InputError(f"data directory {path} is not a folder; give --data-dir or set HARNESS_DATA to one that is")
     return DataDir(root)
+
+
+def data_root(path: str | Path) -> Path:
+    """A data directory's path, `~` written out. Raises InputError if there is no such home folder."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise InputError(f"data directory {path}: no such home folder; write it out") from None
 
 
 @dataclass(frozen=True)
@@ -119,12 +130,7 @@ def content_sha256(path: Path) -> str:
         InputError: the file cannot be read, or its gzip data is damaged; names the file.
     """
     digest = hashlib.sha256()
-    opener = gzip.open if path.name.endswith(".gz") else open
-    try:
-        with opener(path, "rb") as stream:
-            while chunk := stream.read(1 << 20):
-                digest.update(chunk)
-    except (OSError, EOFError, zlib.error) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise InputError(f"{path}: cannot be read ({reason}); move it away and fetch it again") from None
+    with open_content(path) as stream:
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
     return digest.hexdigest()

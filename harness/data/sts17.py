@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.data.sources import DataDir, Source
-from harness.data.text import iter_lines, parse_number, read_lines
+from harness.data.text import REMEDY, iter_lines, parse_number, read_lines
 from harness.errors import InputError
 
 SAME_LANGUAGE = ("en-en", "es-es", "ar-ar")
@@ -122,13 +122,13 @@ def load_sts(source: Source) -> STSPairs:
     else:
         sentences1, sentences2, scores, lang1, lang2 = _read_scored(source.files[0])
     if not scores:
-        raise InputError(f"{source.files[0]}: no sentence pairs in it; fetch it again")
+        raise InputError(f"{source.files[0]}: no sentence pairs in it; {REMEDY}")
     gold = np.array(scores, dtype=np.float64)
     expected = _MEAN_GOLD.get(source.subset)
     if expected is not None and len(gold) == PUBLISHED_PAIRS and abs(gold.mean() - expected) > 5e-5:
         raise InputError(
             f"{source.files[-1]}: the scores do not belong to the pairs of {source.subset}: their mean is "
-            f"{gold.mean():.4f}, that of the published set {expected:.4f}; fetch the set again"
+            f"{gold.mean():.4f}, that of the published set {expected:.4f}; {REMEDY}"
         )
     return STSPairs(source.subset, sentences1, sentences2, lang1, lang2, gold)
 
@@ -147,13 +147,19 @@ def _folder_files(data: DataDir, folder: str) -> dict[str, Path]:
     """The files `STS.xx-yy.txt` of a folder by subset: the ten first, then the others by name."""
     found: dict[str, Path] = {}
     for path in sorted((data.root / folder).glob("STS.*.txt*")):
-        match = _FOLDER_FILE.fullmatch(path.name)
-        if match and path.is_file():
-            lang1, lang2 = match.groups()
-            subset = f"en-{lang1}" if lang2 == "en" else f"{lang1}-{lang2}"
+        if (subset := subset_of(path.name)) and path.is_file():
             found.setdefault(subset, path)
     order = {subset: position for position, subset in enumerate(STS_SUBSETS)}
     return {subset: found[subset] for subset in sorted(found, key=lambda name: (order.get(name, len(order)), name))}
+
+
+def subset_of(name: str) -> str:
+    """The subset in a file of the extended sets: `en-fr` of `STS.fr-en.txt`; empty for another name."""
+    match = _FOLDER_FILE.fullmatch(name)
+    if match is None:
+        return ""
+    lang1, lang2 = match.groups()
+    return f"en-{lang1}" if lang2 == "en" else f"{lang1}-{lang2}"
 
 
 _Columns = tuple[list[str], list[str], list[float], str, str]
@@ -172,9 +178,7 @@ def _read_track(input_path: Path, gold_path: Path) -> _Columns:
     if track.stem == _CUT_TO_GOLD and len(pairs) == 2 * PUBLISHED_PAIRS and len(scores) == PUBLISHED_PAIRS:
         del pairs[PUBLISHED_PAIRS:]
     if len(pairs) != len(scores):
-        raise InputError(
-            f"{gold_path}: {len(scores)} scores for the {len(pairs)} pairs of {input_path.name}; fetch both again"
-        )
+        raise InputError(f"{gold_path}: {len(scores)} scores for the {len(pairs)} pairs of {input_path.name}; {REMEDY}")
     return [pair[0] for pair in pairs], [pair[1] for pair in pairs], scores, track.lang1, track.lang2
 
 
@@ -192,5 +196,5 @@ def _fields(line: str, expected: int, path: Path, number: int) -> list[str]:
     fields = line.split("\t")
     if len(fields) != expected:
         columns = "sentence1 TAB sentence2" + (" TAB score" if expected == 3 else "")
-        raise InputError(f"{path}:{number}: {len(fields) - 1} tabs, expected {expected - 1} ({columns})")
+        raise InputError(f"{path}:{number}: {len(fields) - 1} tabs, expected {expected - 1} ({columns}); {REMEDY}")
     return fields

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.data.text import iter_lines, parse_number
+from harness.data.text import REMEDY, iter_lines, parse_number
 from harness.errors import InputError
 
 _ORIGINAL = ("genre", "filename", "year", "id", "score", "sentence1", "sentence2")
@@ -62,7 +62,7 @@ def read_korsts(path: Path) -> Iterator[ScoredRow]:
     if absent := [name for name in _MULTI_MT if name not in header]:
         raise InputError(
             f"{path}:1: no column {absent[0]}: expected a header with {', '.join(_MULTI_MT)}, separated by tabs; "
-            "fetch the file again"
+            f"{REMEDY}"
         )
     yield from _scored(path, tab_rows(path, len(header), len(header), skip=1), header)
 
@@ -89,7 +89,7 @@ def tab_rows(path: Path, least: int, most: int | None, *, skip: int = 0) -> Iter
         fields = line.split("\t")
         if len(fields) < least or (most is not None and len(fields) > most):
             expected = f"{least}" if most == least else f"{least} or more" if most is None else f"{least} to {most}"
-            raise InputError(f"{path}:{number}: {len(fields)} columns, expected {expected}; fetch the file again")
+            raise InputError(f"{path}:{number}: {len(fields)} columns, expected {expected}; {REMEDY}")
         yield number, fields
 
 
@@ -102,12 +102,12 @@ def _comma_rows(path: Path) -> Iterator[tuple[int, Sequence[str]]]:
             if len(fields) != len(_MULTI_MT):
                 raise InputError(
                     f"{path}:{number}: {len(fields)} columns, expected {len(_MULTI_MT)} ({','.join(_MULTI_MT)}); "
-                    "fetch the file again"
+                    f"{REMEDY}"
                 )
             yield number, fields
             number = rows.line_num + 1
     except csv.Error as error:
-        raise InputError(f"{path}:{number}: not comma-separated values ({error}); fetch the file again") from None
+        raise InputError(f"{path}:{number}: not comma-separated values ({error}); {REMEDY}") from None
 
 
 def _scored(path: Path, rows: Iterable[tuple[int, Sequence[str]]], columns: Sequence[str]) -> Iterator[ScoredRow]:
@@ -118,4 +118,4 @@ def _scored(path: Path, rows: Iterable[tuple[int, Sequence[str]]], columns: Sequ
         value = parse_number(fields[score], path, number, low=0, high=5)
         yield ScoredRow(fields[one], fields[two], value, None if origin is None else fields[origin])
     if not number:
-        raise InputError(f"{path}: no sentence pairs in it; fetch the file again")
+        raise InputError(f"{path}: no sentence pairs in it; {REMEDY}")

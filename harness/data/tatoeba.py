@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from harness.data.sources import DataDir, Source
-from harness.data.text import read_lines
+from harness.data.text import REMEDY, read_lines
 from harness.errors import InputError, unknown_name
 
 _FOLDER, _RELEASE = "tatoeba", "v1"
@@ -151,9 +151,9 @@ def load_tatoeba(source: Source) -> TatoebaPairs:
     if len(foreign) != len(english):
         raise InputError(
             f"{foreign_path} has {len(foreign)} lines, but {english_path} has {len(english)}: line i of one must "
-            "translate line i of the other; fetch both again"
+            f"translate line i of the other; {REMEDY}"
         )
     if not foreign:
-        raise InputError(f"{foreign_path}: no sentences in it; fetch it again")
+        raise InputError(f"{foreign_path}: no sentences in it; {REMEDY}")
     code = source.subset.partition("@")[0]
     return TatoebaPairs(source.subset, foreign, english, _lang(code))

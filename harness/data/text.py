@@ -4,13 +4,33 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import re
+import struct
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, TYPE_CHECKING, cast
 
 from harness.errors import InputError
 
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+REMEDY = "correct it, or if it was fetched, move it away and fetch it again"
+"""What to do about a file that is wrong, for files of the user's own and for those that were fetched."""
+
+DAMAGES = (
+    *(OSError, EOFError, ValueError, OverflowError, RuntimeError, MemoryError),
+    *(zlib.error, lzma.LZMAError, struct.error),
+)
+"""What reading damaged or malicious packed data raises, beside the errors that a kind of archive has for itself."""
+
+_BUFFER = 1 << 18
+# Text shrinks to a tenth or so. What unpacks to more than this was made to fill a memory or a disk.
+_LARGEST_RATIO = 100
+_NO_MATTER = 100_000_000  # bytes; so much may come of any file
 _BOM = b"\xef\xbb\xbf"
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
@@ -25,15 +45,50 @@ def iter_lines(path: Path) -> Iterator[str]:
     Raises:
         InputError: the file cannot be read, its gzip data is damaged, or it is not UTF-8 (names the line).
     """
+    with open_content(path) as stream:
+        yield from decoded_lines(stream, str(path))
+
+
+@contextmanager
+def open_content(path: Path) -> Iterator[IO[bytes]]:
+    """The content of a file, unpacked if its name ends in `.gz`, for a `with` block.
+
+    Raises:
+        InputError: also while it is read: the file cannot be read, or its gzip data is damaged or unpacks to more than
+            text does; names the file.
+    """
     try:
         with path.open("rb") as file:
-            # The buffer makes iteration over gzip data as fast as over a plain file.
-            compressed = path.name.endswith(".gz")
-            stream = io.BufferedReader(gzip.GzipFile(fileobj=file), 1 << 18) if compressed else file
-            yield from decoded_lines(stream, str(path))
-    except (OSError, EOFError, zlib.error) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise InputError(f"{path}: cannot be read ({reason}); fetch it again") from None
+            yield unpacked(gzip.GzipFile(fileobj=file), path) if path.name.endswith(".gz") else file
+    except (OSError, EOFError, zlib.error, MemoryError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or str(error) or "not enough memory"
+        raise InputError(f"{path}: cannot be read ({reason}); {REMEDY}") from None
+
+
+def unpacked(stream: IO[bytes] | gzip.GzipFile, archive: Path, limit: int | None = None) -> IO[bytes]:
+    """What `stream` unpacks from a file, of which it refuses to give more than text can come to, or than `limit`.
+
+    Reading on raises an OSError without a number then, as damaged gzip data does.
+    """
+    most = max(_NO_MATTER, _LARGEST_RATIO * archive.stat().st_size)
+    # The buffer makes iteration over lines as fast as over those of a plain file.
+    return io.BufferedReader(_Limited(stream, most if limit is None else min(most, limit)), _BUFFER)
+
+
+class _Limited(io.RawIOBase):
+    def __init__(self, stream: IO[bytes] | gzip.GzipFile, limit: int):
+        self._stream = cast(io.BufferedIOBase, stream)
+        self._limit = self._left = limit
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        count = self._stream.readinto(buffer)
+        self._left -= count
+        if self._left < 0:
+            raise OSError(f"it unpacks to more than {self._limit:,} bytes")
+        return count
 
 
 def decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
@@ -53,13 +108,16 @@ def decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
         except UnicodeDecodeError as error:
             raise InputError(
                 f"{name}:{number}: not UTF-8 (byte 0x{error.object[error.start]:02x} at byte {error.start + 1} of the "
-                "line); convert the file to UTF-8 or fetch it again"
+                "line); convert the file to UTF-8, or if it was fetched, move it away and fetch it again"
             ) from None
 
 
 def read_lines(path: Path) -> list[str]:
-    """All the lines of a text file; see `iter_lines`."""
-    return list(iter_lines(path))
+    """All the lines of a text file; see `iter_lines`. Raises InputError also where they do not fit into memory."""
+    try:
+        return list(iter_lines(path))
+    except MemoryError:
+        raise InputError(f"{path}: its lines do not fit into memory; split it") from None
 
 
 def parse_number(text: str, path: Path, line: int, *, low: float, high: float) -> float:
@@ -70,8 +128,10 @@ def parse_number(text: str, path: Path, line: int, *, low: float, high: float) -
     """
     stripped = text.strip(" ")
     if not _NUMBER.fullmatch(stripped):
-        raise InputError(f"{path}:{line}: {text!r} is not a number; expected a score from {low:g} to {high:g}")
+        raise InputError(
+            f"{path}:{line}: {text!r} is not a number; expected a score from {low:g} to {high:g}; {REMEDY}"
+        )
     value = float(stripped)
     if not low <= value <= high:
-        raise InputError(f"{path}:{line}: the score {stripped} is outside {low:g} to {high:g}")
+        raise InputError(f"{path}:{line}: the score {stripped} is outside {low:g} to {high:g}; {REMEDY}")
     return value

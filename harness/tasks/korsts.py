@@ -6,9 +6,17 @@ Reimers and Gurevych (2020).
 
 from __future__ import annotations
 
+from harness.data import Source
 from harness.data.korsts import KORSTS_SUBSETS, korsts_sources, load_korsts
-from harness.tasks.sts17 import correlations, sts17, sts_rows
+from harness.data.sts17 import STSPairs
+from harness.tasks.sts17 import at_least_two, correlations, sts17, sts_rows
 from harness.tasks.task import Task
+
+
+def load(source: Source) -> STSPairs:
+    """The test split. Raises InputError as `load_korsts`, and if it has a single pair."""
+    return at_least_two(load_korsts(source), source)
+
 
 korsts = Task(
     name="korsts",
@@ -18,7 +26,7 @@ korsts = Task(
     signature=sts17.signature,
     published=KORSTS_SUBSETS,
     sources=korsts_sources,
-    load=load_korsts,
+    load=load,
     rows=sts_rows,
     aggregate=correlations,
     count=lambda pairs: len(pairs.gold),

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from harness.data import DataDir, Source
-from harness.data.sts17 import EXTENDED, STS_SUBSETS, STSPairs, load_sts, sts_sources
-from harness.tasks.sts17 import complete_groups, correlations, sts_rows
+from harness.data.sts17 import EXTENDED, STS_SUBSETS, STSPairs, sts_sources
+from harness.tasks.sts17 import complete_groups, correlations, load_set, sts_rows
 from harness.tasks.task import Encode, Rows, Task
 
 GROUPS = {"official6": tuple(name for name in STS_SUBSETS if name not in EXTENDED), "ten": STS_SUBSETS}
@@ -30,7 +30,7 @@ def _joined(group: str, parts: list[Source]) -> Source:
 
 def load(source: Source) -> list[STSPairs]:
     """The sets of one group, in the order of the tables."""
-    return [load_sts(part) for part in source.parts]
+    return [load_set(part) for part in source.parts]
 
 
 def rows(sets: list[STSPairs], encode: Encode) -> Rows:

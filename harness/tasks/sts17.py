@@ -11,7 +11,9 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.data import Source
 from harness.data.sts17 import CROSS_LINGUAL, EXTENDED, SAME_LANGUAGE, STS_SUBSETS, STSPairs, load_sts, sts_sources
+from harness.errors import InputError
 from harness.names import split_tag
 from harness.tasks.task import Encode, Rows, Task, tags_of
 
@@ -23,6 +25,18 @@ def cosine(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float64
     dots = np.einsum("ij,ij->i", x, y)
     cosines: NDArray[np.float64] = np.divide(dots, norms, out=np.zeros(len(x)), where=norms > 0)
     return cosines
+
+
+def load_set(source: Source) -> STSPairs:
+    """One set. Raises InputError as `load_sts`, and if it has a single pair."""
+    return at_least_two(load_sts(source), source)
+
+
+def at_least_two(pairs: STSPairs, source: Source) -> STSPairs:
+    """`pairs`; raises InputError if it is a single one, of which there is no correlation."""
+    if len(pairs.gold) < 2:
+        raise InputError(f"{source.files[0]}: one sentence pair has no correlation; add pairs, or move the file away")
+    return pairs
 
 
 def sts_rows(pairs: STSPairs, encode: Encode) -> Rows:
@@ -82,7 +96,7 @@ sts17 = Task(
     signature="similarity:cosine|ties:average-rank",
     published=STS_SUBSETS,
     sources=sts_sources,
-    load=load_sts,
+    load=load_set,
     rows=sts_rows,
     aggregate=correlations,
     count=lambda pairs: len(pairs.gold),

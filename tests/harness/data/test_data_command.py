@@ -7,14 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_line import one_line_error
 from http_files import Site
 from typer.testing import CliRunner, Result
 
 from harness.cli.data import app
-from harness.data import DataDir
+from harness.data import DataDir, open_data_dir
 from harness.data.catalogue import catalogue
 from harness.errors import InputError
 
+Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
 Write = Callable[[str, "bytes | str"], Path]
 # sha256 of "abc", from FIPS 180-2, and what `sha256sum` prints for the line "that digest  korsts/sts-dev.tsv".
 ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -22,7 +24,10 @@ JOINT = "52ba4c92ad4982685913cefea1fb87b408a1a31e4f2e6cc7e97e58df3d85e78a"
 
 
 _BASE = "/kakaobrain/kor-nlu-datasets/469aced6fec3e263fd587dadae2695d340ade7c8/KorSTS"
-KORSTS = {f"{_BASE}/sts-{part}.tsv": part.encode() for part in ("train", "dev", "test")}
+_HEADER = "genre\tfilename\tyear\tid\tscore\tsentence1\tsentence2\n"
+KORSTS = {
+    f"{_BASE}/sts-{part}.tsv": f"{_HEADER}g\tf\t2017\t1\t2.5\t{part}\tb\n".encode() for part in ("train", "dev", "test")
+}
 
 
 @pytest.fixture(autouse=True)
@@ -117,6 +122,42 @@ def test_data_directory_in_the_home_folder(site: Site, tmp_path: Path, monkeypat
     assert isinstance(done.exception, InputError) and "no such home folder" in str(done.exception)
 
 
+@pytest.mark.parametrize("path", ["~nobody-of-this-name/x", "x" * 300])
+def test_a_data_directory_that_cannot_be(path: str) -> None:
+    with pytest.raises(InputError, match=f"data directory {path}.*"):
+        open_data_dir(path)
+    done = run("status", HARNESS_DATA=path)
+    assert isinstance(done.exception, InputError)
+
+
+def test_run_on_a_data_directory_of_nobody(leaderboard: Leaderboard) -> None:
+    done = leaderboard("run", "--encoder", "chargrams", HARNESS_DATA="~nobody-of-this-name/x")
+    assert "data directory ~nobody-of-this-name/x: no such home folder" in one_line_error(done)
+
+
+def test_two_processes_fetch_one_set(site: Site, tmp_path: Path) -> None:
+    site.files = {path: content + content.splitlines(keepends=True)[1] * 3000 for path, content in KORSTS.items()}
+    site.pause, site.piece = 0.04, 1 << 13
+    program = str(Path(sys.executable).parent / "leaderboard")
+    command = [program, "data", "fetch", "korsts", "--data-dir", str(tmp_path), "--mirror", site.url]
+    both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [process.communicate(timeout=60)[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert sorted("3 files fetched, 0 were there" in text for text in said) == [False, True], said
+    assert sorted("0 files fetched, 3 were there" in text for text in said) == [False, True], said
+    for path, content in site.files.items():
+        assert (tmp_path / "korsts" / path.rpartition("/")[2]).read_bytes() == content
+
+
+def test_after_a_login_page_the_set_is_fetched(site: Site, tmp_path: Path) -> None:
+    site.files = dict.fromkeys(KORSTS, b"<html>Please log in</html>")
+    done = run("fetch", "korsts", "--data-dir", str(tmp_path), "--mirror", site.url)
+    assert "a web page came instead of the file" in str(done.exception)
+    site.files = KORSTS
+    done = run("fetch", "korsts", "--data-dir", str(tmp_path), "--mirror", site.url)
+    assert "3 files fetched, 0 were there" in done.stderr
+
+
 def test_unknown_set(data: DataDir) -> None:
     for command in ("fetch", "verify"):
         done = run(command, "korst", "--data-dir", str(data.root))
@@ -130,7 +171,7 @@ def test_fetch_makes_the_folder_and_pins(site: Site, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.exception
     assert done.stdout == "" and "CC BY-SA 4.0" in done.stderr and "3 files fetched, 0 were there" in done.stderr
     assert "checksums.sha256" in done.stderr
-    assert (root / "korsts/sts-dev.tsv").read_text() == "dev"
+    assert (root / "korsts/sts-dev.tsv").read_bytes() == KORSTS[f"{_BASE}/sts-dev.tsv"]
     done = run("fetch", "korsts", "--data-dir", str(root), "--mirror", site.url)
     assert "0 files fetched, 3 were there" in done.stderr and len(site.requests) == 3
     assert run("verify", "korsts", "--data-dir", str(root)).stdout.count("OK") == 3
@@ -164,7 +205,7 @@ def test_fetch_of_some_sets(site: Site, tmp_path: Path) -> None:
         reasons = lines[-1 - len(failing) : -1]
         assert reasons[0].startswith("bucc2018 was not fetched (HTTP 404")
         assert "bucc-style" not in failing or reasons[1].startswith("bucc-style cannot be downloaded")
-    assert (tmp_path / "korsts/sts-dev.tsv").read_text() == "dev"
+    assert (tmp_path / "korsts/sts-dev.tsv").read_bytes() == KORSTS[f"{_BASE}/sts-dev.tsv"]
 
 
 def test_fetch_of_a_set_that_cannot_be_downloaded(tmp_path: Path) -> None:

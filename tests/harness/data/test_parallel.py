@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import gzip
-import io
-import zipfile
 from pathlib import Path
 
 import pytest
+from archives import zipped
 from http_files import Site
 from typer.testing import CliRunner, Result
 
@@ -15,14 +14,6 @@ from harness.errors import InputError
 
 NAMES = "GlobalVoices TED2020 NewsCommentary WikiMatrix Tatoeba Europarl OpenSubtitles2018 UNPC MUSE Wikititles JW300"
 OPUS = "/OPUS-TED2020/v1/moses"
-
-
-def zipped(files: dict[str, str]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return buffer.getvalue()
 
 
 def run(*arguments: str) -> Result:
@@ -88,7 +79,7 @@ def test_fetch_of_compressed_tables(site: Site, tmp_path: Path) -> None:
     target = tmp_path / "parallel/WikiMatrix/WikiMatrix.de-en.tsv.gz"
     site.files = {path: content[:-9]}
     done = fetch(site, tmp_path, "WikiMatrix", "--languages", "de")
-    assert "not a gzip file, or a damaged one" in str(done.exception) and not target.exists()
+    assert "WikiMatrix.de-en.tsv.gz: cannot be read" in str(done.exception) and not target.exists()
     assert not (tmp_path / "checksums.sha256").exists()
     site.files = {path: content}
     assert fetch(site, tmp_path, "WikiMatrix", "--languages", "de").exit_code == 0
@@ -103,7 +94,7 @@ def test_fetch_of_compressed_tables(site: Site, tmp_path: Path) -> None:
 def test_a_page_instead_of_an_archive(site: Site, tmp_path: Path) -> None:
     site.files = {f"{OPUS}/de-en.txt.zip": b"<html>moved</html>"}
     done = fetch(site, tmp_path, "TED2020", "--languages", "de")
-    assert "not a zip file" in str(done.exception) and not (tmp_path / "checksums.sha256").exists()
+    assert "a web page came instead of the file" in str(done.exception) and not (tmp_path / "checksums.sha256").exists()
     assert list((tmp_path / "parallel/TED2020").iterdir()) == []
 
 
@@ -118,9 +109,12 @@ def test_a_page_instead_of_an_archive(site: Site, tmp_path: Path) -> None:
         (["sts17", "--languages", "de"], "--languages is for corpora of parallel sentences"),
         (["--languages", "de"], "--languages is for corpora of parallel sentences"),
         (["TED2020", "--languages", "xx"], "TED2020 was not fetched (HTTP 404"),
+        (["TED2020", "--languages", "../../../x"], "language name '../../../x' cannot name a folder"),
+        (["TED2020", "--languages", "a\nb"], r"language name 'a\nb' cannot name a folder"),
+        (["TED2020", "--languages", "a" * 300], "language name 'aaaaaaaaaaaaaaaaaaaa'... has 300 characters"),
     ],
 )
 def test_bad_usage(site: Site, tmp_path: Path, arguments: list[str], message: str) -> None:
     done = fetch(site, tmp_path, *arguments)
     assert isinstance(done.exception, InputError) and message in str(done.exception)
-    assert "\n" not in str(done.exception)
+    assert "\n" not in str(done.exception) and bool(site.requests) == ("HTTP" in message)

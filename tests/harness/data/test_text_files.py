@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import given
@@ -57,7 +58,8 @@ def test_bad_bytes_name_file_and_line(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     raw = b"good\nalso good\nb\xe4d\n"
     path.write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
-    with pytest.raises(InputError, match=r"a\.txt(\.gz)?:3: not UTF-8 \(byte 0xe4 at byte 2 of the line\)"):
+    message = r"a\.txt(\.gz)?:3: not UTF-8 \(byte 0xe4 at byte 2 of the line\); convert the file to UTF-8, or if"
+    with pytest.raises(InputError, match=message):
         read_lines(path)
 
 
@@ -78,6 +80,28 @@ def test_damaged_gzip_is_one_line(tmp_path: Path, damage) -> None:
         with pytest.raises(InputError, match=r"a\.gz: cannot be read") as caught:
             read(path)
         assert "\n" not in str(caught.value)
+
+
+def test_what_unpacks_to_more_than_text_does_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(bytes(101_000_000), 1))
+    for read in (read_lines, content_sha256):
+        with pytest.raises(InputError, match=r"a\.gz: cannot be read \(it unpacks to more than 100,000,000 bytes\)"):
+            read(path)
+
+
+def test_lines_that_do_not_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*arguments: object) -> NoReturn:
+        raise MemoryError
+
+    path = tmp_path / "a"
+    path.write_bytes(b"a\n")
+    monkeypatch.setattr("harness.data.text.decoded_lines", no_memory)
+    with pytest.raises(InputError, match=r"a: cannot be read \(not enough memory\)"):
+        next(iter_lines(path))
+    monkeypatch.setattr("harness.data.text.iter_lines", no_memory)
+    with pytest.raises(InputError, match="a: its lines do not fit into memory"):
+        read_lines(path)
 
 
 def test_missing_file(tmp_path: Path) -> None:

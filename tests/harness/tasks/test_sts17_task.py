@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from harness.data import bundled_sample, open_data_dir
+from harness.data import DataDir, bundled_sample, open_data_dir
 from harness.data.sts17 import STSPairs, load_sts, sts_sources
+from harness.errors import InputError
 from harness.tasks import get_task
 from harness.tasks.sts17 import averages, correlations, cosine, resolve
 
@@ -92,3 +93,21 @@ def test_real_sets_have_250_pairs_each(real_data: Path) -> None:
     sources = task.sources(open_data_dir(real_data))
     assert {"en-en", "es-es", "ar-ar", "en-ar", "en-es", "en-tr"} <= set(sources)
     assert {task.count(task.load(source)) for source in sources.values()} == {250}
+
+
+@pytest.mark.parametrize(
+    ("task", "file", "header"),
+    [
+        ("sts17", "sts17-extended-mine/STS.en-de.txt", ""),
+        ("korsts", "korsts-mine/sts-test.tsv", "sentence1\tsentence2\tscore\n"),
+    ],
+)
+def test_one_pair_has_no_correlation(tmp_path: Path, task: str, file: str, header: str) -> None:
+    path = tmp_path / file
+    path.parent.mkdir()
+    path.write_text(f"{header}a\tb\t1\nc\td\t2\n")
+    (source,) = get_task(task).sources(DataDir(tmp_path)).values()
+    assert len(get_task(task).load(source).gold) == 2
+    path.write_text(f"{header}a\tb\t1\n")
+    with pytest.raises(InputError, match=f"{file}: one sentence pair has no correlation; add pairs"):
+        get_task(task).load(source)
