@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
-from harness.names import split_tag
+from harness import escaping
+from harness.names import check_name, split_tag
 from harness.report.layout import layout_of
 from harness.report.render import markdown
 from harness.report.tables import encoder_labels, rank_encoders, split_sample
@@ -50,6 +50,13 @@ def _of_group(
     labels, _ = encoder_labels(results, encoders)
     joinings = {encoder: Joining.from_dict(described[encoder]) for encoder in encoders}
     tables = bias_tables({labels[encoder]: joining for encoder, joining in joinings.items()}, group)
-    maps = {f"{_TASK}/{encoder}-{group}.svg": heat_map(j, f"{encoder}, {group}") for encoder, j in joinings.items()}
-    images = [f"![What joining two sets costs {e}]({quote(name)})" for e, name in zip(encoders, maps, strict=True)]
+    check_name(group, "subset")
+    maps = {
+        f"{_TASK}/{check_name(encoder, 'encoder')}-{group}.svg": heat_map(joining, f"{encoder}, {group}")
+        for encoder, joining in joinings.items()
+    }
+    images = [
+        f"![What joining two sets costs {escaping.markdown(encoder)}]({escaping.link_target(name)})"
+        for encoder, name in zip(encoders, maps, strict=True)
+    ]
     return [*(markdown(table, level=2) for table in tables), *images], maps
