@@ -31,14 +31,18 @@ def finer_view(results: Sequence[Result], statistics: Mapping[str, Statistics]) 
             for r in of_data
             if (entry := known.entry(r)) and JOINING in entry.more
         }
-        order = layout_of(_TASK).ranking
-        groups = sorted({subset for subset, _ in described}, key=lambda name: (order.index(split_tag(name)[0]), name))
-        for group in groups[:1]:
+        groups = {subset for subset, _ in described}
+        for group in sorted(groups, key=_rank)[:1]:
             encoders = [e for e in rank_encoders(_TASK, of_data, "actual")[0] if (group, e) in described]
             more, maps = _of_group(group, encoders, {e: described[group, e] for e in encoders}, of_data)
             parts += more
             files |= maps
     return parts, files
+
+
+def _rank(group: str) -> tuple[int, str]:
+    order, base = layout_of(_TASK).ranking, split_tag(group)[0]
+    return (order.index(base) if base in order else len(order), group)
 
 
 def _of_group(
