@@ -15,6 +15,7 @@ from harness.report.pages import BEGIN, END
 HOSTILE = {
     "html": "<script>alert(1)</script><img src=https://evil.example/p.png onerror=alert(1)>",
     "html, open": "<!-- <details><a href='javascript:alert(1)'>",
+    "html behind a backslash": "\\<b>x\\</b> \\\\<i>",
     "markers": f"{END} {BEGIN}",
     "cells": "a|b|c \\| d \\",
     "cells of markup": "</text><text>]]>&amp;\ufffe",
