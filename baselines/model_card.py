@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from baselines.nli import Trained
 from baselines.training_data import UsedFile
+from harness.escaping import code, code_block, markdown
 from harness.provenance import versions
 
 _STAGES = {
@@ -23,7 +24,7 @@ def model_card(
     if trained.best_step is not None:
         stages[-1] += f" (of step {trained.best_step:,})"
     scores = [
-        f"| {dev_set} | {before:.2f} | {trained.dev_after[dev_set]:.2f} |"
+        f"| {markdown(dev_set)} | {before:.2f} | {trained.dev_after[dev_set]:.2f} |"
         for dev_set, before in trained.dev_before.items()
     ]
     shown = {key: value for key, value in settings.items() if not isinstance(value, dict | list) and value is not None}
@@ -35,13 +36,11 @@ def model_card(
         "tags: [sentence-transformers, feature-extraction, sentence-similarity]",
         "---",
         "",
-        f"# {name}",
+        f"# {markdown(name)}",
         "",
-        f"`{start}` tuned by the recipe of [Sentence-BERT](https://arxiv.org/abs/1908.10084), with",
+        f"{code(start)} tuned by the recipe of [Sentence-BERT](https://arxiv.org/abs/1908.10084), with",
         "",
-        "```",
-        command,
-        "```",
+        code_block(command),
         "",
         "Stages:",
         "",
@@ -54,7 +53,7 @@ def model_card(
         *(_row(file, "training") for file in train),
         *(_row(file, "dev") for file in dev),
         "",
-        f"The weights that it began with, `{start}`, have their own licence.",
+        f"The weights that it began with, {code(start)}, have their own licence.",
         "",
         "## Dev scores",
         "",
@@ -69,12 +68,13 @@ def model_card(
         "",
         "| setting | value |",
         "|---|---|",
-        *(f"| {key} | `{value}` |" for key, value in shown.items()),
-        *(f"| {package} | {number} |" for package, number in packages.items()),
+        *(f"| {markdown(key)} | {code(str(value), in_table=True)} |" for key, value in shown.items()),
+        *(f"| {markdown(package)} | {markdown(number)} |" for package, number in packages.items()),
     ]
     return "\n".join(lines) + "\n"
 
 
 def _row(file: UsedFile, use: str) -> str:
     licence = file.licence or "not known (a file of the user's own)"
-    return f"| {file.name} | {use} | {file.pairs:,} | {licence} | {file.sha256[:16]} | {'; '.join(file.notes)} |"
+    cells = (file.name, use, f"{file.pairs:,}", licence, file.sha256[:16], "; ".join(file.notes))
+    return f"| {' | '.join(map(markdown, cells))} |"

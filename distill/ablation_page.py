@@ -11,7 +11,8 @@ import numpy as np
 
 from distill.grid import Column, Grid, Score, Settings, Table
 from distill.report import _table
-from harness.names import split_tag
+from harness.escaping import code, link_target, markdown
+from harness.names import check_name, split_tag
 from harness.results import GitState, Hardware, write_atomically
 from harness.schema import Amount, Number
 
@@ -82,9 +83,9 @@ def write_page(folder: Path, grid: Grid, scores: Scores, runs: Sequence[Run], co
         cells = _cells(table, scores, runs)
         if not any(cells.values()):
             continue
-        plot = f"{table.name}.png"
+        plot, title = f"{check_name(table.name, 'table')}.png", markdown(table.title)
         _draw(table, cells, folder / plot)
-        lines += ["", f"## {table.title}", "", *_markdown(table, scores, cells), "", f"![{table.title}]({plot})"]
+        lines += ["", f"## {title}", "", *_markdown(table, scores, cells), "", f"![{title}]({link_target(plot)})"]
         remark = folder / REMARKS / f"{table.name}.md"
         if remark.is_file():
             lines += ["", remark.read_text(encoding="utf-8").strip()]
@@ -95,13 +96,13 @@ def _head(grid: Grid, runs: Sequence[Run], corpora: Collection[str]) -> list[str
     minutes = sum(run.seconds for run in runs) / 60
     machine = ", ".join(sorted({f"{r.hardware.get('processor')}, {r.hardware.get('cores')} cores" for r in runs}))
     shapes = sorted({f"{r.settings.steps:,} steps of {r.settings.batch_size:,} pairs" for r in runs})
-    students = sorted({f"`{r.settings.student}`, {r.settings.dim or 'all'} dimensions" for r in runs})
+    students = sorted({f"{code(r.settings.student)}, {r.settings.dim or 'all'} dimensions" for r in runs})
     names = sorted({name.rpartition(".")[0] for name in corpora})
     return [
-        f"# Distillation: the grid `{grid.name}`",
+        f"# Distillation: the grid {code(grid.name)}",
         "",
-        f"Students ({'; '.join(students)}) that imitate `{grid.teacher}`; {'; '.join(shapes)}, the weights of the best "
-        "development score. "
+        f"Students ({'; '.join(students)}) that imitate {code(grid.teacher)}; {'; '.join(shapes)}, the weights of the "
+        "best development score. "
         + (
             f"Scores are x 100: mean ± standard deviation (n - 1) over the seeds {', '.join(map(str, grid.seeds))}."
             if len(grid.seeds) > 1
@@ -112,8 +113,9 @@ def _head(grid: Grid, runs: Sequence[Run], corpora: Collection[str]) -> list[str
         "batch or than the row asks for. `@`: another data set stands in for the published one, and the score is not "
         "to be set beside published ones.",
         "",
-        f"{len(runs)} distillations, {minutes:,.0f} minutes with their evaluations, in one process ({machine}). "
-        f"Corpora: {', '.join(names)}. Again: `leaderboard distill ablate {grid.name}`; "
+        f"{len(runs)} distillations, {minutes:,.0f} minutes with their evaluations, in one process "
+        f"({markdown(machine)}). Corpora: {markdown(', '.join(names))}. Again: "
+        f"{code(f'leaderboard distill ablate {grid.name}')}; "
         "the scores of each distillation are in `records/`.",
     ]
 

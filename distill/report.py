@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from baselines.model_folder import TRAINING_FILE
+from harness.escaping import code, code_block, markdown
 from harness.results import GitState
 from harness.schema import Count, Number
 
@@ -129,17 +130,15 @@ def training_report(name: str, command: str, trained: Trained, effort: Effort) -
     settings = trained.settings
     machine = ", ".join(f"{key} {value}" for key, value in effort.hardware.items())
     lines = [
-        f"# {name}: training report",
+        f"# {markdown(name)}: training report",
         "",
-        f"{_title(settings)}, loss `{settings['loss']}`: {trained.steps:,} steps of {settings['batch_size']:,} pairs, "
-        f"the best development score after step {trained.best_step:,}.",
+        f"{_title(settings)}, loss {code(settings['loss'])}: {trained.steps:,} steps of "
+        f"{settings['batch_size']:,} pairs, the best development score after step {trained.best_step:,}.",
         "",
-        "```",
-        command,
-        "```",
+        code_block(command),
         "",
         f"{effort.seconds:,.0f} s, of which {effort.dev_share:.1f} % for evaluations; "
-        f"{effort.sentences_per_s:,.0f} sentences/s ({machine}).",
+        f"{effort.sentences_per_s:,.0f} sentences/s ({markdown(machine)}).",
         "",
         "## Curve",
         "",
@@ -173,7 +172,7 @@ def model_card(name: str, command: str, trained: Trained) -> str:
     """The README.md of the student, with the hub's metadata at its head."""
     languages = sorted({corpus.language for corpus in trained.corpora} | {"en"})
     licences = sorted({corpus.licence or "not known (a file of the user's own)" for corpus in trained.corpora})
-    restricted = sorted(corpus.name for corpus in trained.corpora if _is_restricted(corpus.licence))
+    restricted = ", ".join(sorted(corpus.name for corpus in trained.corpora if _is_restricted(corpus.licence)))
     lines = [
         "---",
         "library_name: sentence-transformers",
@@ -182,14 +181,12 @@ def model_card(name: str, command: str, trained: Trained) -> str:
         f"language: [{', '.join(json.dumps(language) for language in languages)}]",
         "---",
         "",
-        f"# {name}",
+        f"# {markdown(name)}",
         "",
         f"{_title(trained.settings)}: a multilingual student that imitates an English teacher, by "
         "[multilingual knowledge distillation](https://arxiv.org/abs/2004.09813) with",
         "",
-        "```",
-        command,
-        "```",
+        code_block(command),
         "",
         "```python",
         "from sentence_transformers import SentenceTransformer",
@@ -206,8 +203,8 @@ def model_card(name: str, command: str, trained: Trained) -> str:
             [[c.name, c.language, f"{c.pairs:,}", c.licence or "not known"] for c in trained.corpora],
         ),
         "",
-        f"Licences of the data: {'; '.join(licences)}. Teacher and start have their own.",
-        *(["", f"**Not for commercial use:** that is the licence of {', '.join(restricted)}."] if restricted else []),
+        f"Licences of the data: {markdown('; '.join(licences))}. Teacher and start have their own.",
+        *(["", f"**Not for commercial use:** that is the licence of {markdown(restricted)}."] if restricted else []),
         "",
         f"{sum(c.dropped.get('leakage', 0) for c in trained.corpora):,} pairs with a sentence of evaluation data were "
         f"left out. Compared with: {_guarded(trained)}.",
@@ -257,11 +254,11 @@ def _handles(*all_axes: Any) -> tuple[list[Any], list[str]]:
 
 
 def _guarded(trained: Trained) -> str:
-    return ", ".join(f"{name} ({number:,} sentences)" for name, number in trained.guarded.items() if number)
+    return markdown(", ".join(f"{name} ({number:,} sentences)" for name, number in trained.guarded.items() if number))
 
 
 def _title(settings: Mapping[str, Any]) -> str:
-    return f"`{settings['student']} <- {settings['teacher']}`"
+    return code(f"{settings['student']} <- {settings['teacher']}")
 
 
 def _main_scores(point: Mapping[str, float]) -> list[str]:
@@ -304,14 +301,21 @@ def _corpora(corpora: Sequence[UsedCorpus]) -> list[str]:
 
 
 def _settings(trained: Trained) -> list[str]:
-    rows = [[key, f"`{json.dumps(value)}`"] for key, value in trained.settings.items() if value not in (None, [], "")]
-    rows += [[f"SHA-256 of the {what}", f"`{digest}`"] for what, digest in trained.digests.items()]
-    rows += [[package, number] for package, number in trained.versions.items()]
+    values = {key: json.dumps(value) for key, value in trained.settings.items() if value not in (None, [], "")}
+    values |= {f"SHA-256 of the {what}": digest for what, digest in trained.digests.items()}
+    versions = dict(trained.versions)
     if trained.git:
-        rows.append(["commit", trained.git["commit"] + (" (changed)" if trained.git["dirty"] else "")])
-    return _table(["setting", "value"], rows)
+        versions["commit"] = trained.git["commit"] + (" (changed)" if trained.git["dirty"] else "")
+    rows = [[markdown(key), code(value, in_table=True)] for key, value in values.items()]
+    rows += [[markdown(package), markdown(number)] for package, number in versions.items()]
+    return _grid(["setting", "value"], rows)
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    cells = [[cell.replace("|", "\\|") for cell in row] for row in rows]
-    return [f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *cells)]
+    """Of cells that are text."""
+    return _grid([*map(markdown, header)], [[*map(markdown, row)] for row in rows])
+
+
+def _grid(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Of cells that are Markdown."""
+    return [f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *rows)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from enum import Enum
@@ -168,6 +167,7 @@ def _printed(
     planned: Sequence[Planned],
 ) -> str:
     from harness.comparison import conclusion, entries, significance, tables
+    from harness.escaping import json_text
     from harness.report.render import render, render_long
 
     names = [one.encoder for one in measured]
@@ -185,5 +185,5 @@ def _printed(
             ],
             "signatures": {task: f"{text}|{plan.signature}" for task, text in signatures.items()},
         }
-        return json.dumps(found, indent=2, ensure_ascii=False)
+        return json_text(found, indent=2)
     return "\n\n".join(render(table, format.value) for table in tables(compared, names, plan, signatures))

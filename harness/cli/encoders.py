@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness import escaping
 from harness.errors import HarnessError, InputError
 
 if TYPE_CHECKING:
@@ -57,11 +57,12 @@ def encoders(
     all_fetched = _fetch(fetch or [])
     rows = _rows()
     if format is Format.json:
-        typer.echo(json.dumps([asdict(row) for row in rows], indent=2, sort_keys=True, ensure_ascii=False))
+        typer.echo(escaping.json_text([asdict(row) for row in rows], indent=2, sort_keys=True))
     elif format is Format.md:
         typer.echo(_markdown(rows))
     else:
-        typer.echo(_table(rows, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        typer.echo(escaping.terminal(_table([_visible(row) for row in rows], width)))
     if not all_fetched:
         raise typer.Exit(3)
 
@@ -78,7 +79,7 @@ def _fetch(aliases: Sequence[str]) -> bool:
     failed = 0
     for alias, info in chosen.items():
         if recipe := info.missing_recipe:
-            typer.echo(f"{alias}: nothing to fetch, it must be made: {recipe}", err=True)
+            typer.echo(escaping.terminal(f"{alias}: nothing to fetch, it must be made: {recipe}"), err=True)
             failed += 1
             continue
         if info.fetch is None:
@@ -88,7 +89,7 @@ def _fetch(aliases: Sequence[str]) -> bool:
         try:
             info.fetch()
         except Exception as error:  # a network, a third party's code; the other aliases go on
-            typer.echo(f"{alias}: not fetched: {one_line(error)}", err=True)
+            typer.echo(escaping.terminal(f"{alias}: not fetched: {one_line(error)}"), err=True)
             failed += 1
         else:
             typer.echo(f"{alias}: fetched", err=True)
@@ -148,6 +149,13 @@ def _table(rows: Sequence[Row], width: int | None) -> str:
     return "\n\n".join(blocks)
 
 
+def _visible(row: Row) -> Row:
+    """What another package's registration says, without lines of its own."""
+    texts = {key: value for key, value in asdict(row).items() if isinstance(value, str)}
+    changed: dict[str, Any] = {key: escaping.visible(text) for key, text in texts.items()}
+    return replace(row, **changed)
+
+
 def _facts(row: Row) -> tuple[str, ...]:
     return row.encoder, f"{row.dim or '-':>5}", row.licence or "-", row.backend or "-"
 
@@ -171,6 +179,7 @@ def _indented(text: str, width: int | None) -> list[str]:
 def _markdown(rows: Sequence[Row]) -> str:
     lines = ["| encoder | dim | licence | backend | state | description |", "|---|---:|---|---|---|---|"]
     for row in rows:
-        cells = (f"`{row.encoder}`", row.dim, row.licence, row.backend, row.state, row.description)
-        lines.append("| " + " | ".join("-" if cell is None else str(cell).replace("|", "\\|") for cell in cells) + " |")
+        facts = (row.dim, row.licence, row.backend, row.state, row.description)
+        texts = ("-" if fact is None else escaping.markdown(str(fact)) for fact in facts)
+        lines.append(f"| {' | '.join([escaping.code(row.encoder, in_table=True), *texts])} |")
     return "\n".join(lines)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from harness.cli import say
+from harness.escaping import terminal
 from harness.results import Result
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class Watcher:
             self._bars.update(self._subsets, completed=self._done)
 
     def _print(self, line: str) -> None:
+        line = terminal(line)  # an encoder's messages hold what they like
         if self._bars:
             self._bars.console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:

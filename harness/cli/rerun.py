@@ -88,6 +88,7 @@ def rerun(
 
 
 def _printed(old: Result, new: Result) -> str:
+    from harness.escaping import terminal, visible
     from harness.report.cells import Cell, Column, Row, Table
     from harness.report.layout import metric_order
     from harness.report.record import differences, record_id
@@ -105,5 +106,5 @@ def _printed(old: Result, new: Result) -> str:
     changed = differences(old, new)
     if not changed:
         return render(scores) + "\n\nsame commit, versions, hardware, data and protocol"
-    lines = "\n".join(f"  {what}: {before} -> {after}" for what, before, after in changed)
-    return f"{render(scores)}\n\nWhat else differs:\n{lines}"
+    lines = "\n".join("  " + visible(f"{what}: {before} -> {after}") for what, before, after in changed)
+    return f"{render(scores)}\n\nWhat else differs:\n{terminal(lines)}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
+from harness import escaping
 from harness.gate.findings import Checked, Finding
 from harness.report.cells import MISSING, Cell, Column, Row, Table
 from harness.report.render import render
@@ -16,7 +16,6 @@ from harness.report.render import render
 _HEADS = ("record", "kind", "what", "old", "new", "change", "significance")
 _LOG_WIDTH = 200  # of a log, where a table in several blocks is hard to read
 _NUMBERS = ("old", "new", "change")
-_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def text(checked: Sequence[Checked]) -> str:
@@ -28,7 +27,8 @@ def text(checked: Sequence[Checked]) -> str:
         table = Table("What differs from the stored records", columns, rows, _notes(failed))
         parts.append(render(table, width=None if sys.stdout.isatty() else _LOG_WIDTH))
     if skipped := _skipped(checked):
-        parts.append("\n".join(["Not checked:", *(f"  {line}" for line in skipped)]))
+        lines = ["Not checked:", *(f"  {escaping.visible(line)}" for line in skipped)]
+        parts.append(escaping.terminal("\n".join(lines)))
     return "\n\n".join([*parts, verdict(checked)])
 
 
@@ -55,17 +55,17 @@ def junit(checked: Sequence[Checked]) -> str:
     root = ElementTree.Element("testsuites", {"name": "leaderboard check", **_counts(checked)})
     for encoder in dict.fromkeys(one.key[0] for one in checked):
         of_encoder = [one for one in checked if one.key[0] == encoder]
-        suite = ElementTree.SubElement(root, "testsuite", {"name": _legal(encoder), **_counts(of_encoder)})
+        suite = ElementTree.SubElement(root, "testsuite", {"name": escaping.visible(encoder), **_counts(of_encoder)})
         for one in of_encoder:
-            _, task, subset = (_legal(part) for part in one.key)
-            names = {"classname": f"{_legal(encoder)}.{task}", "name": subset, "time": f"{one.seconds:.3f}"}
+            _, task, subset = (escaping.visible(part) for part in one.key)
+            names = {"classname": f"{escaping.visible(encoder)}.{task}", "name": subset, "time": f"{one.seconds:.3f}"}
             case = ElementTree.SubElement(suite, "testcase", names)
             if one.findings:
                 kinds = " ".join(dict.fromkeys(finding.kind for finding in one.findings))
-                lines = [_legal(finding.line) for finding in one.findings]
+                lines = [escaping.visible(finding.line) for finding in one.findings]
                 ElementTree.SubElement(case, "failure", type=kinds, message=lines[0]).text = "\n".join(lines)
             elif one.skipped:
-                ElementTree.SubElement(case, "skipped", message=_legal(one.skipped))
+                ElementTree.SubElement(case, "skipped", message=escaping.visible(one.skipped))
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
@@ -78,9 +78,10 @@ def github(checked: Sequence[Checked], against: Path) -> str:
             encoder, task, _ = one.key
             kinds = " ".join(dict.fromkeys(finding.kind for finding in one.findings))
             file = (against / "records" / encoder / f"{task}.json").as_posix()
-            at = f"file={_property(file)}," if not one.is_cache else ""
+            at = f"file={escaping.annotation_property(file)}," if not one.is_cache else ""
             message = "\n".join(finding.line for finding in one.findings)
-            lines.append(f"::error {at}title={_property(f'{one.name}: {kinds}')}::{_data(message)}")
+            title = escaping.annotation_property(f"{one.name}: {kinds}")
+            lines.append(f"::error {at}title={title}::{escaping.annotation(message)}")
     return "\n".join(lines)
 
 
@@ -142,18 +143,3 @@ def _counts(checked: Sequence[Checked]) -> dict[str, str]:
         "skipped": str(sum(bool(one.skipped) for one in checked)),
         "time": f"{sum(one.seconds for one in checked):.3f}",
     }
-
-
-def _legal(value: str) -> str:
-    """Without the characters that XML 1.0 does not have."""
-    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", value)
-
-
-def _data(value: str) -> str:
-    """A workflow command's message (GitHub's actions/toolkit, `escapeData`)."""
-    return value.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(value: str) -> str:
-    """A workflow command's property (`escapeProperty`)."""
-    return _data(value).replace(":", "%3A").replace(",", "%2C")

@@ -7,7 +7,6 @@ The folder above `results` is one that `mteb.ResultCache` takes. Only what means
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,8 +15,9 @@ from math import fsum
 from pathlib import PurePosixPath
 from typing import Any
 
+from harness.escaping import json_text
 from harness.interchange.mteb_tasks import EXPORTED, SPLIT, MtebTask
-from harness.names import split_tag
+from harness.names import check_name, split_tag
 from harness.results import Result
 
 ORGANISATION = "multilingual-embedding-harness"
@@ -43,8 +43,8 @@ def mteb_files(results: Iterable[Result]) -> Export:
             grouped.setdefault((result.encoder, result.fingerprint), {}).setdefault(result.task, []).append(result)
     files = {}
     for (encoder, fingerprint), by_task in grouped.items():
-        revision = hashlib.sha256(fingerprint.encode()).hexdigest()[:16]
-        folder = PurePosixPath("results", f"{ORGANISATION}__{encoder}", revision)
+        revision = hashlib.sha256(fingerprint.encode(errors="backslashreplace")).hexdigest()[:16]
+        folder = PurePosixPath("results", f"{ORGANISATION}__{check_name(encoder, 'encoder')}", revision)
         files[folder / "model_meta.json"] = _json(_model_meta(f"{ORGANISATION}/{encoder}", revision))
         for name, own in by_task.items():
             task = EXPORTED[name]
@@ -115,4 +115,4 @@ def _model_meta(name: str, revision: str) -> dict[str, Any]:
 
 
 def _json(content: dict[str, Any]) -> bytes:
-    return (json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
+    return (json_text(content, indent=2, sort_keys=True) + "\n").encode()

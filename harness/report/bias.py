@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from statistics import fmean
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import escape
 
+from harness import escaping
 from harness.report.cells import Cell, Column, Row, Table
 from harness.report.tables import tag_notes
 
@@ -94,7 +94,7 @@ def heat_map(joining: Joining, title: str) -> str:
     heads = [(left + _CELL * i, name) for i, name in enumerate(sets)] + [(strip, "rank shift")]
     for x, name in heads:
         place = f"{x + _CELL // 2} {top - 8}"
-        names.append(f'<text transform="translate({place}) rotate(-45)">{escape(name)}</text>')
+        names.append(f'<text transform="translate({place}) rotate(-45)">{escaping.xml(name)}</text>')
     shifts = [part for i, v in enumerate(shift) for part in _cell(strip, top + _HEIGHT * i, v, _SHIFT_LIMIT)]
     legends = [
         *_legend(bottom + 30, _COST_LIMIT, "cost of joining two sets", "rho x 100, joined minus mean of both"),
@@ -103,8 +103,8 @@ def heat_map(joining: Joining, title: str) -> str:
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         'role="img" font-family="Helvetica, Arial, sans-serif" font-size="12" fill="#1a1a1a">',
-        f"<title>{escape(title)}</title>",
-        f"<desc>{escape(f'Matrix of costs: {_COST}. Beside it the rank shift: {_SHIFT}.')}</desc>",
+        f"<title>{escaping.xml(title)}</title>",
+        f"<desc>{escaping.xml(f'Matrix of costs: {_COST}. Beside it the rank shift: {_SHIFT}.')}</desc>",
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
         _text(_MARGIN, _MARGIN + 12, title, ' font-size="15" font-weight="bold"'),
         *_group("names", names),
@@ -158,7 +158,7 @@ def _rectangle(x: int, y: int, colour: _Colour, width: int = _CELL, height: int 
 
 
 def _text(x: int, y: int, text: str, attributes: str = "") -> str:
-    return f'<text x="{x}" y="{y}"{attributes}>{escape(text)}</text>'
+    return f'<text x="{x}" y="{y}"{attributes}>{escaping.xml(text)}</text>'
 
 
 def _group(name: str, parts: Sequence[str], attributes: str = "") -> list[str]:

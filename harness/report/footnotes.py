@@ -42,7 +42,7 @@ def shorten(fingerprint: str) -> str:
     """A fingerprint in at most 33 characters; its start and, after `#`, the start of its sha256: no two look alike."""
     if len(fingerprint) <= 33:
         return fingerprint
-    return f"{fingerprint[:24]}#{sha256(fingerprint.encode()).hexdigest()[:8]}"
+    return f"{fingerprint[:24]}#{sha256(fingerprint.encode(errors='backslashreplace')).hexdigest()[:8]}"
 
 
 def _most_frequent(values: Iterable[str]) -> str:

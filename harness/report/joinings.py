@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
-from harness.names import split_tag
+from harness import escaping
+from harness.names import check_name, split_tag
 from harness.report.layout import layout_of
 from harness.report.render import markdown
 from harness.report.tables import encoder_labels, rank_encoders, split_sample
@@ -31,14 +31,18 @@ def finer_view(results: Sequence[Result], statistics: Mapping[str, Statistics]) 
             for r in of_data
             if (entry := known.entry(r)) and JOINING in entry.more
         }
-        order = layout_of(_TASK).ranking
-        groups = sorted({subset for subset, _ in described}, key=lambda name: (order.index(split_tag(name)[0]), name))
-        for group in groups[:1]:
+        groups = {subset for subset, _ in described}
+        for group in sorted(groups, key=_rank)[:1]:
             encoders = [e for e in rank_encoders(_TASK, of_data, "actual")[0] if (group, e) in described]
             more, maps = _of_group(group, encoders, {e: described[group, e] for e in encoders}, of_data)
             parts += more
             files |= maps
     return parts, files
+
+
+def _rank(group: str) -> tuple[int, str]:
+    order, base = layout_of(_TASK).ranking, split_tag(group)[0]
+    return (order.index(base) if base in order else len(order), group)
 
 
 def _of_group(
@@ -50,6 +54,13 @@ def _of_group(
     labels, _ = encoder_labels(results, encoders)
     joinings = {encoder: Joining.from_dict(described[encoder]) for encoder in encoders}
     tables = bias_tables({labels[encoder]: joining for encoder, joining in joinings.items()}, group)
-    maps = {f"{_TASK}/{encoder}-{group}.svg": heat_map(j, f"{encoder}, {group}") for encoder, j in joinings.items()}
-    images = [f"![What joining two sets costs {e}]({quote(name)})" for e, name in zip(encoders, maps, strict=True)]
+    check_name(group, "subset")
+    maps = {
+        f"{_TASK}/{check_name(encoder, 'encoder')}-{group}.svg": heat_map(joining, f"{encoder}, {group}")
+        for encoder, joining in joinings.items()
+    }
+    images = [
+        f"![What joining two sets costs {escaping.markdown(encoder)}]({escaping.link_target(name)})"
+        for encoder, name in zip(encoders, maps, strict=True)
+    ]
     return [*(markdown(table, level=2) for table in tables), *images], maps

@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from harness import escaping
 from harness.errors import InputError
 from harness.interchange.imported import imported_scores
-from harness.names import split_tag
+from harness.names import check_name, split_tag
 from harness.published import PublishedScore, published_scores
 from harness.report.cells import Cell, Column, Row, Table
 from harness.report.joinings import finer_view
@@ -97,6 +98,7 @@ def make_pages(
     tasks = task_order(result.task for result in results)
     pages = {}
     for task in tasks:
+        check_name(task, "task")
         own = [result for result in results if result.task == task]
         beside = [score for score in scores if score.task == task] if _is_real(own) else []
         finer, maps = finer_view(own, known) if task == "language-bias" else ([], {})
@@ -133,7 +135,7 @@ def _overview_page(
         "# Results",
         "Every number was measured with this harness; the records are in `records/`. Of BUCC and Tatoeba only one "
         "column a set is shown here; the pages have the rest.",
-        "\n".join([*(f"- [{layout_of(task).title}]({task}.md)" for task in tasks), *others]),
+        "\n".join([*(f"- {_link(task)}" for task in tasks), *others]),
         *(markdown(table, level=2) for table in overview(results, statistics)),
         "## How to repeat it",
         _commands(results, tasks, folder),
@@ -146,8 +148,8 @@ def _overview_page(
                 "- fingerprint: of weights and options; a long one is cut, and what follows `#` is from its sha256",
                 "- commit: of the harness; (changed): its code was changed since",
                 "- sentences/s: median over the subsets that were encoded",
-                *(f"- H{i}: {text}" for i, text in enumerate(source.hardware, start=1)),
-                *(f"- V{i}: {text}" for i, text in enumerate(source.versions, start=1)),
+                *(f"- H{i}: {escaping.markdown(text)}" for i, text in enumerate(source.hardware, start=1)),
+                *(f"- V{i}: {escaping.markdown(text)}" for i, text in enumerate(source.versions, start=1)),
             ]
         ),
     )
@@ -164,7 +166,7 @@ def _task_page(
     layout = layout_of(task)
     return _join(
         _GENERATED,
-        f"# {layout.title}",
+        f"# {escaping.markdown(layout.title)}",
         *([layout.protocol] if layout.protocol else []),
         "[All tasks](README.md), with where the records come from.",
         *(markdown(table, level=2) for table in boards(results, statistics=statistics)),
@@ -203,16 +205,16 @@ def _signatures(results: Sequence[Result], statistics: Mapping[str, Statistics])
     """Of the scores, then of the intervals and tests."""
     scores = sorted({result.signature for result in results})
     resampling = sorted({known.signature for known in statistics.values() if known.entries})
-    return "\n".join(f"- `{signature}`" for signature in [*scores, *resampling])
+    return "\n".join(f"- {escaping.code(signature)}" for signature in [*scores, *resampling])
 
 
 def _commands(results: Sequence[Result], tasks: Sequence[str], folder: str) -> str:
     """The commands that measure all of it again, for real data and for the bundled sample."""
-    where = [f"--results {shlex.quote(folder)}"]
+    where = [f"--results {shlex.quote(escaping.visible(folder))}"]
     commands = [command for part in split_sample(results) for command in _run_commands(part, tasks, where)]
-    block = "\n".join(["```sh", *commands, " ".join(["leaderboard report", *where]), "```"])
-    objects = sorted({result.encoder for result in results if not result.spec})
-    return block + (f"\n\nMeasured through the Python API: {', '.join(objects)}." if objects else "")
+    block = escaping.code_block("\n".join([*commands, " ".join(["leaderboard report", *where])]), "sh")
+    objects = ", ".join(sorted({result.encoder for result in results if not result.spec}))
+    return block + (f"\n\nMeasured through the Python API: {escaping.markdown(objects)}." if objects else "")
 
 
 def _run_commands(part: Sequence[Result], tasks: Sequence[str], where: Sequence[str]) -> list[str]:
@@ -221,7 +223,7 @@ def _run_commands(part: Sequence[Result], tasks: Sequence[str], where: Sequence[
     commands = []
     for of_group, specs in _groups(part, tasks):
         chosen = [f"--task {shlex.quote(task)}" for task in of_group]
-        chosen += [f"--encoder {shlex.quote(spec)}" for spec in specs]
+        chosen += [f"--encoder {shlex.quote(escaping.visible(spec))}" for spec in specs]
         commands.append(" \\\n  ".join(["leaderboard run --fresh", data, *where, *chosen]))
     return commands
 
@@ -244,12 +246,17 @@ def _groups(part: Sequence[Result], tasks: Sequence[str]) -> list[tuple[list[str
 
 
 def _readme_block(results: Sequence[Result], statistics: Mapping[str, Statistics], folder: str) -> str:
-    pages = ", ".join(
-        f"[{layout_of(task).title}]({folder}/{task}.md)" for task in task_order(result.task for result in results)
-    )
+    pages = ", ".join(_link(task, folder) for task in task_order(result.task for result in results))
     # The bundled sample only where there is nothing else.
     tables = (markdown(table, level=3) for table in overview(results, statistics)[:1])
-    return _join(*tables, f"More: [all results and how to repeat them]({folder}/README.md), {pages}.")
+    more = f"More: [all results and how to repeat them]({escaping.link_target(f'{folder}/README.md')}), {pages}."
+    return _join(*tables, more).replace("<!--", "<! --")  # no markers but the two around it, in code neither
+
+
+def _link(task: str, folder: str = "") -> str:
+    """To a task's page."""
+    path = f"{folder}/{task}.md" if folder else f"{task}.md"
+    return f"[{escaping.markdown(layout_of(task).title)}]({escaping.link_target(path)})"
 
 
 def _between_markers(readme: Path, text: str, block: str) -> str:

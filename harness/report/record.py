@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -10,6 +9,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
+from harness import escaping
 from harness.errors import InputError, unknown_name
 from harness.names import split_tag
 from harness.report.layout import SAMPLE, metric_order, subset_order
@@ -66,7 +66,7 @@ def as_json(result: Result, statistics: Statistics, root: Path) -> str:
     """The record with its `id` and `command`, and by metric its `intervals`."""
     intervals = _intervals(result, statistics)
     entry = {"id": record_id(result), "command": command(result, root), **asdict(result), "intervals": intervals}
-    return json.dumps(entry, indent=2, ensure_ascii=False)
+    return escaping.json_text(entry, indent=2)
 
 
 def as_text(result: Result, statistics: Statistics, root: Path) -> str:
@@ -99,7 +99,7 @@ def as_text(result: Result, statistics: Statistics, root: Path) -> str:
         *(("tolerance", f"{name} {value}") for name, value in result.tolerance.items()),
     ]
     width = max(len(name) for name, _ in lines)
-    return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
+    return escaping.terminal("\n".join(f"{name:<{width}}  {escaping.visible(str(value))}" for name, value in lines))
 
 
 def commit(result: Result) -> str:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 import shutil
 import sys
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, Literal
 
+from harness import escaping
 from harness.report.cells import BOLD, Cell, Column, Row, Table
 
 Format = Literal["table", "md", "latex"]
@@ -34,13 +35,19 @@ def render(table: Table, format: Format = "table", *, width: int | None = None) 
 def render_long(entries: Sequence[Mapping[str, Any]], format: LongFormat) -> str:
     """The entries of `long_form` as CSV with a header, or as a JSON array of objects; no newline at the end."""
     if format == "json":
-        return json.dumps(list(entries), indent=2, ensure_ascii=False)
+        return escaping.json_text(list(entries), indent=2)
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(entries[0]) if entries else [], lineterminator="\n")
     writer.writeheader()
     for entry in entries:
-        writer.writerow({key: str(v).lower() if isinstance(v, bool) else v for key, v in entry.items()})
+        writer.writerow({key: _csv_value(value) for key, value in entry.items()})
     return stream.getvalue().removesuffix("\n")
+
+
+def _csv_value(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return escaping.spreadsheet(value) if isinstance(value, str) else value
 
 
 def terminal(table: Table, width: int) -> str:
@@ -51,11 +58,15 @@ def terminal(table: Table, width: int) -> str:
 
     Laid out here and not by rich, which takes half a second for Tatoeba's languages and a dozen encoders.
     """
+    table = _visible(table)
     columns = table.columns
     # Where one is marked, the others have a blank, so that decimals stay below each other.
     blanks = [" " if any(row.cells[i].is_best for row in table.rows) else "" for i in range(len(columns))]
     texts = [
-        [cell.text + ("*" if cell.is_best else blank) for cell, blank in zip(row.cells, blanks, strict=True)]
+        [
+            escaping.visible(cell.text) + ("*" if cell.is_best else blank)
+            for cell, blank in zip(row.cells, blanks, strict=True)
+        ]
         for row in table.rows
     ]
     below = [[cell.interval_text for cell in row.cells] for row in table.rows]
@@ -91,7 +102,14 @@ def terminal(table: Table, width: int) -> str:
             if any(intervals[i] for i in figures):
                 lines.append(line(intervals, block, ()))
     notes = [re.sub(f"^{BOLD}", "bold (* where text is plain): ", note) for note in table.notes]
-    return "\n".join([*lines, *([""] if notes else []), *notes])
+    return escaping.without_commands("\n".join([*lines, *([""] if notes else []), *notes]))
+
+
+def _visible(table: Table) -> Table:
+    """All texts of a table but its cells'."""
+    visible = escaping.visible
+    columns = tuple(replace(c, head=visible(c.head), sub=visible(c.sub)) for c in table.columns)
+    return replace(table, title=visible(table.title), columns=columns, notes=tuple(map(visible, table.notes)))
 
 
 _GAP = 2
@@ -140,7 +158,7 @@ def _span(columns: Sequence[int], widths: Sequence[int]) -> int:
 
 def markdown(table: Table, *, level: int = 3) -> str:
     """GitHub Markdown under a heading of that level: the table, padded to read well as text too, and its notes."""
-    parts = [f"{'#' * level} {_md(table.title)}", markdown_grid(table)]
+    parts = [f"{'#' * level} {escaping.markdown(table.title)}", markdown_grid(table)]
     if table.notes:
         parts.append("\n".join(f"- {_md_note(note)}" for note in table.notes))
     return "\n\n".join(parts)
@@ -149,7 +167,7 @@ def markdown(table: Table, *, level: int = 3) -> str:
 def markdown_grid(table: Table) -> str:
     """The table alone: intervals below values, the best ones bold; averages' names and published rows in italics."""
     columns = table.columns
-    heads = [_emphasis(_md(c.label), False, c.is_average) for c in columns]
+    heads = [_emphasis(escaping.markdown(c.label), False, c.is_average) for c in columns]
     lines = [[_md_cell(cell, row, i < table.n_keys) for i, cell in enumerate(row.cells)] for row in table.rows]
     widths = [max(3, *(len(line[i]) for line in [heads, *lines])) for i in range(len(heads))]
     rule = ["-" * (w - 1) + ":" if c.is_number else "-" * w for c, w in zip(columns, widths, strict=True)]
@@ -159,8 +177,8 @@ def markdown_grid(table: Table) -> str:
 def _md_cell(cell: Cell, row: Row, is_key: bool) -> str:
     if cell.value is None and row.is_published:
         return cell.text
-    value = _emphasis(_md(cell.text), cell.is_best, row.is_published or (is_key and row.is_average))
-    return f"{value}<br><sub>{_md(cell.interval_text)}</sub>" if cell.interval else value
+    value = _emphasis(escaping.markdown(cell.text), cell.is_best, row.is_published or (is_key and row.is_average))
+    return f"{value}<br><sub>{escaping.markdown(cell.interval_text)}</sub>" if cell.interval else value
 
 
 def _md_line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
@@ -171,36 +189,15 @@ def _md_line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[i
     return f"| {' | '.join(padded)} |"
 
 
-def _md(text: str) -> str:
-    # `[1]` and `_` inside a word need no escape; `|` would end the cell.
-    return re.sub(r"([\\|<*`])", r"\\\1", text)
-
-
 def _md_note(note: str) -> str:
     """Signatures are code: a reader copies them."""
     head, separator, signature = note.partition(": task:")
-    return f"{_md(head)}: `task:{signature}`" if separator else _md(note)
+    return f"{escaping.markdown(head)}: {escaping.code(f'task:{signature}')}" if separator else escaping.markdown(note)
 
 
 def _emphasis(text: str, is_bold: bool, is_italic: bool = False) -> str:
     marks = "**" * is_bold + "*" * is_italic
     return f"{marks}{text}{marks}" if text else text
-
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
-    "–": "--",
-    **{character: "\\" + character for character in "&%$#_{}"},
-}
-# A minus before a number or between blanks is none of the hyphens; two hyphens would become a dash.
-_MATHS = re.compile(r"(--|(?<![\w-])-(?=\d)|(?<= )-(?= )|>=|\bx(?= 100\b))")
-_LATEX_MATHS = {"-": "$-$", "--": "-{}-", ">=": r"$\geq$", "x": r"$\times$"}
 
 
 def latex(table: Table) -> str:
@@ -210,7 +207,7 @@ def latex(table: Table) -> str:
         r"% needs \usepackage{booktabs}",
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{_tex(table.title)}}}",
+        rf"\caption{{{escaping.latex(table.title)}}}",
         rf"\begin{{tabular}}{{{''.join('r' if c.is_number else 'l' for c in columns)}}}",
         r"\toprule",
         *_latex_headings(columns),
@@ -221,7 +218,7 @@ def latex(table: Table) -> str:
     ]
     if table.notes:
         # Not a double backslash: it would take the `[2]` of a footnote for a length.
-        notes = r" \par ".join(_tex(note) for note in table.notes)
+        notes = r" \par ".join(escaping.latex(note) for note in table.notes)
         # A signature is one long word: without ragged lines it would run into the margin.
         lines.append(rf"\par\smallskip\raggedright\footnotesize {notes}")
     return "\n".join([*lines, r"\end{table}"])
@@ -233,7 +230,7 @@ def _latex_headings(columns: Sequence[Column]) -> list[str]:
     above, rules, place = [], [], 1
     for (head, is_grouped), group in groupby(columns, key=lambda c: (c.head, bool(c.sub))):
         n = len(list(group))
-        above.append(rf"\multicolumn{{{n}}}{{c}}{{{_tex(head)}}}" if is_grouped else "")
+        above.append(rf"\multicolumn{{{n}}}{{c}}{{{escaping.latex(head)}}}" if is_grouped else "")
         if is_grouped:
             rules.append(rf"\cmidrule(lr){{{place}-{place + n - 1}}}")
         place += n
@@ -249,20 +246,14 @@ def _latex_row(row: Row, n_keys: int) -> str:
 def _latex_cell(cell: Cell, is_average: bool) -> str:
     value = _tex_emphasis(cell.text, cell.is_best, is_average)
     # A group of its own: a bracket at the start of a line would be read as a length.
-    return rf"{value} {{\scriptsize {_tex(cell.interval_text)}}}" if cell.interval else value
+    return rf"{value} {{\scriptsize {escaping.latex(cell.interval_text)}}}" if cell.interval else value
 
 
 def _latex_line(cells: Sequence[str]) -> str:
-    return rf"{' & '.join(cells)} \\"
+    # The `\\` or rule of the line before would take a bracket for a length, and a star for its own.
+    return rf"{'{}' if cells[0].startswith(('[', '*')) else ''}{' & '.join(cells)} \\"
 
 
 def _tex_emphasis(text: str, is_bold: bool, is_italic: bool) -> str:
-    tex = rf"\textbf{{{_tex(text)}}}" if is_bold and text else _tex(text)
+    tex = rf"\textbf{{{escaping.latex(text)}}}" if is_bold and text else escaping.latex(text)
     return rf"\textit{{{tex}}}" if is_italic and tex else tex
-
-
-def _tex(text: str) -> str:
-    return "".join(
-        _LATEX_MATHS.get(part) or "".join(_LATEX.get(character, character) for character in part)
-        for part in _MATHS.split(text)
-    )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import InputError
+from harness.escaping import spreadsheet
 from harness.results import cannot_write, write_atomically
 from harness.tasks.bucc_audit import VERDICTS, Candidate
 
@@ -58,8 +59,7 @@ def write_review(path: Path, origin: Mapping[str, str], candidates: Sequence[Can
 
 def _shown(text: str) -> str:
     """A text as one cell holds it: white space as single blanks, and nothing that a spreadsheet takes for a formula."""
-    text = " ".join(text.split())
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+    return spreadsheet(" ".join(text.split()))
 
 
 @dataclass(frozen=True)

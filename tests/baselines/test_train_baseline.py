@@ -9,9 +9,25 @@ from pathlib import Path
 
 import pytest
 from command_line import one_line_error
+from hostile import HOSTILE, harmless, hidden, markdown_shape
 from tiny_models import SENTENCES, write_bert
 
 WORDS = sorted({word.strip(",") for text in SENTENCES for word in text.split()})
+
+
+def test_names_on_the_model_card_are_text() -> None:
+    from baselines.model_card import model_card
+    from baselines.nli import Trained
+    from baselines.training_data import UsedFile
+
+    def body(text: str) -> str:
+        trained = Trained({text: text}, {"sts": 1}, None, {text: 1.0}, {text: 2.0})
+        file = UsedFile(text, text, text, 1, [text])
+        card = model_card(text, text, text, trained, [file], [file])
+        return card.removeprefix(card[: card.index("\n---\n") + 5])  # the hub's metadata
+
+    for hostile, twin in zip(HOSTILE.values(), harmless().values(), strict=True):
+        assert markdown_shape(body(hostile)) == markdown_shape(body(twin)) and not hidden(body(hostile))
 
 
 def sentence(source: random.Random) -> str:

@@ -1,0 +1,138 @@
+r"""Text that others wrote, made harmless: one function for each kind of output.
+
+Names, versions, messages and sentences of records, imports, data and third parties' encoders may hold anything: HTML,
+pipes, line ends, a terminal's escape sequences, commands to a CI runner, formulas. Whoever prints them says here where
+they go. What is honest stays as it is; what would do something, or hide something, is shown as `\x1b` or `\u202e`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote
+from xml.sax.saxutils import escape
+
+# C0, DEL and C1 controls, line and paragraph separators, embeddings, overrides and isolates of the direction of
+# writing, halves of surrogate pairs (which have no UTF-8), and two code points that XML does not have.
+_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+
+
+def visible(text: str, *, keep: str = "") -> str:
+    r"""One line, in which what does not print is spelt as in Python: `\n`, `\x1b`, `\u202e`. It has a UTF-8 form.
+
+    Enough for a cell of a plain table, an attribute of an XML library's, a part of a message. `keep`: but for these.
+    """
+    if text.isprintable():  # nearly always
+        return text
+    return _HIDDEN.sub(lambda m: m[0] if m[0] in keep else m[0].encode("unicode_escape").decode(), text)
+
+
+def terminal(text: str) -> str:
+    """Lines for a terminal or a log: visible but for tabs and line feeds, and without commands to a CI runner."""
+    return without_commands(visible(text, keep="\t\n"))
+
+
+def without_commands(text: str) -> str:
+    """Printed lines of which the runner of GitHub Actions, which reads all output, takes none for a command of its own.
+
+    It looks for `::` at the start of a line, behind white space too, and for `##[` anywhere.
+    """
+    return re.sub(r"^(\s*)::", r"\1\\::", text.replace("##[", r"##\["), flags=re.MULTILINE)
+
+
+def annotation(text: str) -> str:
+    """The message of a command to the runner of GitHub Actions (`escapeData` of actions/toolkit); lines stay lines."""
+    return visible(text, keep="\n").replace("%", "%25").replace("\n", "%0A")
+
+
+def annotation_property(text: str) -> str:
+    """The same for a property of the command (`escapeProperty`)."""
+    return annotation(text).replace(":", "%3A").replace(",", "%2C")
+
+
+# `[1]`, `[low, high]: 95 % interval` and `_` inside a word need no escape; `|` would end a cell.
+_MARKDOWN = re.compile(
+    r"[\\|<*`$]"
+    r"|&(?=#?\w+;)"  # entities
+    r"|\](?=[(\[]|:\s*\S+\s*($|[\"'(]))"  # links and pictures, and definitions of their targets
+    r"|(?<=:)/(?=/)|(?<=(?<![^\s*_~(])www)\.",  # what GitHub makes a link by itself
+    re.IGNORECASE,
+)
+
+
+def markdown(text: str) -> str:
+    """Text of GitHub Markdown, in a table or not: no HTML, no link, no picture, no emphasis, no other cell or line."""
+    return _MARKDOWN.sub(r"\\\g<0>", visible(text))
+
+
+def code(text: str, *, in_table: bool = False) -> str:
+    """A code span of Markdown; a cell's pipes are escaped in code too."""
+    text = visible(text).replace("|", r"\|" if in_table else "|")
+    ticks = "`" * _unused_ticks(text)
+    blank = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{ticks}{blank}{text}{blank}{ticks}" if text else ""
+
+
+def code_block(text: str, language: str = "") -> str:
+    """A fenced block of Markdown with these lines. What is to stay in one line must be `visible` before."""
+    ticks = "`" * max(3, _unused_ticks(text))
+    return f"{ticks}{language}\n{visible(text, keep=chr(10))}\n{ticks}"
+
+
+def _unused_ticks(text: str) -> int:
+    return max((len(run) for run in re.findall("`+", text)), default=0) + 1
+
+
+def link_target(path: str) -> str:
+    """A relative path as the target of a link or a picture in Markdown."""
+    return quote(path, errors="surrogateescape")
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "–": "--",
+    **{character: "\\" + character for character in "&%$#_{}"},
+}
+# A minus before a number or between blanks is none of the hyphens; two hyphens would become a dash.
+_MATHS = re.compile(r"(--|(?<![\w-])-(?=\d)|(?<= )-(?= )|>=|\bx(?= 100\b))")
+_LATEX_MATHS = {"-": "$-$", "--": "-{}-", ">=": r"$\geq$", "x": r"$\times$"}
+
+
+def latex(text: str) -> str:
+    """Text of LaTeX."""
+    return "".join(
+        _LATEX_MATHS.get(part) or "".join(_LATEX.get(character, character) for character in part)
+        for part in _MATHS.split(visible(text))
+    )
+
+
+def xml(text: str) -> str:
+    """Character data or an attribute of XML, as in an SVG."""
+    return escape(visible(text), {'"': "&quot;"})
+
+
+def json_text(value: Any, **options: Any) -> str:
+    """`json.dumps` that leaves letters as they are and escapes whatever does not print; it is read back as it was."""
+    text = json.dumps(value, ensure_ascii=False, **options)
+    if text.replace("\n", "").isprintable():  # takes a fraction of the time
+        return text
+    return _HIDDEN.sub(lambda m: m[0] if m[0] == "\n" else f"\\u{ord(m[0]):04x}", text)
+
+
+# What begins a formula (https://owasp.org/www-community/attacks/CSV_Injection), also in full width. `;` separates
+# the cells of a .csv where the comma is the decimal sign.
+_FORMULA = re.compile(r'(^|;)(?=[\s"]*[=+\-@＝＋－＠])')
+
+
+@lru_cache(maxsize=4096)  # the cells of a column repeat
+def spreadsheet(text: str) -> str:
+    """A text as a cell of CSV or TSV, which no spreadsheet takes for a formula. (Numbers are written as they are.)"""
+    return _FORMULA.sub(r"\1'", visible(text))
