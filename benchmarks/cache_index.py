@@ -102,7 +102,7 @@ def write_shards(keys: np.ndarray, folder: Path) -> None:
 
 
 def open_by_unique(folder: Path) -> None:
-    found = [shard for path in listed(folder, ".shard") if (shard := _open_shard(path, 1))]
+    found = [shard for path in listed(folder, ".shard") if (shard := _open_shard(path))]
     sizes = [len(keys) for _, keys in found]
     places = np.empty((sum(sizes), 2), np.int64)
     places[:, 0] = np.repeat(np.arange(len(sizes)), sizes)

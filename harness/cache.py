@@ -137,7 +137,8 @@ class VectorCache:
     def _make_room(self, keep: Path) -> None:
         sizes = {}
         for folder in self._folders():
-            files.remove_abandoned(files.listed(folder, files.SUFFIX))
+            with suppress(OSError):  # another user's
+                files.remove_abandoned(files.listed(folder, files.SUFFIX))
             sizes[folder] = _bytes_in(folder)
         self._n_bytes = sum(sizes.values())
         for folder, size in sizes.items():
@@ -167,7 +168,7 @@ class EncoderVectors:
         self._n_shards = 0  # so far, also those that have been forgotten
         self._index = Index()
         for path in files.listed(self._folder, ".shard"):
-            if (found := _open_shard(path, encoder.dim)) is not None:
+            if (found := _open_shard(path)) is not None:
                 self._add(*found)
 
     def encode(
@@ -224,7 +225,7 @@ class EncoderVectors:
         for number, places in zip(numbers.tolist(), np.split(order, starts[1:]), strict=False):
             shard = self._shards[number]
             try:
-                vectors[places] = shard.read()[rows[places]]
+                vectors[places] = shard.read(vectors.shape[1])[rows[places]]
             except FileNotFoundError:
                 _warn(shard.path, "was deleted")
                 lost.append(number)
@@ -308,21 +309,23 @@ class _Meta(TypedDict):
 @dataclass
 class _Shard:
     path: Path
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
     offset: int  # of the vectors in the file
     seconds: float
     crc32: int  # of keys and vectors
     keys_crc32: int
     is_checked: bool = False
 
-    def read(self) -> NDArray[np.float32]:
-        """The vectors, memory-mapped: dropped after use, they take neither memory nor a file descriptor.
+    def read(self, dim: int) -> NDArray[np.float32]:
+        """The vectors, of length `dim`, memory-mapped: dropped after use, they take no memory and no file descriptor.
 
         Raises:
             FileNotFoundError: the file was deleted.
             OSError: it is no file any more.
             ValueError: the file does not hold what was written, which is checked once.
         """
+        if self.shape[1] != dim:  # a single number would be taken for as many
+            raise ValueError(f"holds vectors of length {self.shape[1]}, not {dim}")
         vectors = np.memmap(self.path, dtype=np.float32, mode="r", offset=self.offset, shape=self.shape)
         if not self.is_checked and zlib.crc32(vectors.data, self.keys_crc32) != self.crc32:
             raise ValueError("checksum differs")
@@ -351,7 +354,7 @@ def _write_shard(
         raise InputError(
             f"cache folder {folder} cannot be written ({error.strerror}); free some space or give --cache-dir"
         ) from None
-    return _Shard(path, (len(keys), vectors.shape[1]), len(head), seconds, crc32, keys_crc32)
+    return _Shard(path, vectors.shape, len(head), seconds, crc32, keys_crc32)
 
 
 def _write_parts(path: Path, head: bytes, vectors: NDArray[np.float32]) -> None:
@@ -365,8 +368,8 @@ def _head_crc(head: bytes) -> bytes:
     return zlib.crc32(head).to_bytes(_CRC_BYTES, "little")
 
 
-def _open_shard(path: Path, dim: int) -> tuple[_Shard, NDArray[np.bytes_]] | None:
-    """A shard of vectors of length `dim`, and its keys; None if it is gone or, with a warning, if it is no shard.
+def _open_shard(path: Path) -> tuple[_Shard, NDArray[np.bytes_]] | None:
+    """A shard and its keys; None if it is gone or, with a warning, if it is no shard.
 
     Raises:
         InputError: the file cannot be read.
@@ -377,15 +380,15 @@ def _open_shard(path: Path, dim: int) -> tuple[_Shard, NDArray[np.bytes_]] | Non
             keys = np.lib.format.read_array(stream, allow_pickle=False)
             np.lib.format.read_magic(stream)
             shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-            if keys.dtype != _KEY or keys.ndim != 1 or dtype != np.float32 or shape != (len(keys), dim):
+            if keys.dtype != _KEY or keys.ndim != 1 or dtype != np.float32 or shape[:-1] != keys.shape or shape[1] < 0:
                 raise ValueError(f"holds {keys.dtype} of shape {keys.shape} and {dtype} of shape {shape}")
             offset = stream.tell()
             stream.seek(0)
             head = stream.read(offset)
-            stream.seek(offset + 4 * len(keys) * dim)
+            stream.seek(offset + 4 * shape[0] * shape[1])
             if stream.read(_CRC_BYTES + 1) not in (_head_crc(head), b""):
                 raise ValueError("checksum differs")
-        return _Shard(path, (len(keys), dim), offset, meta["seconds"], meta["crc32"], zlib.crc32(keys.data)), keys
+        return _Shard(path, shape, offset, meta["seconds"], meta["crc32"], zlib.crc32(keys.data)), keys
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -131,6 +131,8 @@ class Claim:
 
 def remove_unclaimed(folder: Path) -> bool:
     """Remove a folder with all that is in it, unless a process has claimed it; tells whether it is gone."""
+    if folder.is_symlink():  # to a folder elsewhere, in which nothing is changed
+        return False
     descriptor = None
     try:
         if fcntl is not None:

@@ -365,6 +365,7 @@ KEYS, VECTORS = np.array([key_of("a"), key_of("bb")]), np.array([expected("a"), 
         (KEYS, VECTORS[:, :1], {}),  # one number would be taken for three
         (KEYS, VECTORS.astype(np.float64), {}),
         (KEYS, VECTORS[0], {}),
+        (KEYS, VECTORS[:, :, None], {}),
         (KEYS, VECTORS, {"seconds": "1"}),
         (KEYS, VECTORS, {"seconds": float("nan")}),
         (KEYS, VECTORS, {"seconds": 10**400}),

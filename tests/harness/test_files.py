@@ -125,6 +125,11 @@ def test_a_folder_goes_once_nobody_claims_it(tmp_path: Path) -> None:
     del two  # as when the process ends
     assert names(folder) == ["file"]
     assert files.remove_unclaimed(folder) and not folder.exists()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    folder.symlink_to(elsewhere)
+    assert not files.remove_unclaimed(folder) and folder.exists() and names(elsewhere) == []
+    folder.unlink()
     assert files.remove_unclaimed(folder)  # where there is none any more
 
 
