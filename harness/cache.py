@@ -22,23 +22,27 @@ import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
+from math import isfinite
 from pathlib import Path
-from tokenize import TokenError  # of NumPy's reader, from a header that is damaged
+from typing import IO, TypedDict
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness import files
-from harness.encoder import Encoder, check_vectors
+from harness.encoder import Encoder
 from harness.errors import InputError
+from harness.index import KEY_BYTES, Index
 from harness.memory import encode_if_it_fits
+from harness.schema import Amount, Count, decoded
 
 CHUNK = 4096
 """Sentences that are encoded, checked and stored at a time: what a kill can lose."""
 
-_KEY_BYTES = 16
+_KEY = np.dtype(f"S{KEY_BYTES}")
 _CRC_BYTES = 4
 
 
@@ -66,45 +70,52 @@ class Encoded:
 
 
 def default_max_bytes() -> int:
-    """`$HARNESS_CACHE_GB` in bytes, else 20 GB. Raises InputError if it is no number."""
+    """`$HARNESS_CACHE_GB` in bytes, else 20 GB. Raises InputError if it is no number, or a negative one."""
     text = os.environ.get("HARNESS_CACHE_GB") or "20"
     try:
-        return int(float(text) * 1e9)
+        n_bytes = float(text) * 1e9 if text.isascii() else -1.0
     except ValueError:
-        raise InputError(f"HARNESS_CACHE_GB is a number of gigabytes, not {text!r}") from None
+        n_bytes = -1.0
+    if not (n_bytes >= 0 and isfinite(n_bytes)):
+        raise InputError(f"HARNESS_CACHE_GB is a number of gigabytes, 0 or more, not {text!r}")
+    return int(n_bytes)
 
 
 class VectorCache:
     """The vectors of every encoder below one folder.
 
-    When an encoder is opened, others are deleted, the least recently used first, until at most `max_bytes` are left.
+    When an encoder is opened, and while vectors are added, those of other encoders are deleted, the least recently used
+    first, until at most `max_bytes` are left; but none that this or another process has open. Where that leaves more,
+    a warning says so once.
     """
 
     def __init__(self, root: str | Path | None = None, max_bytes: int | None = None):
         self.root = (Path(root) if root is not None else default_cache_dir()) / "vectors"
         self.max_bytes = default_max_bytes() if max_bytes is None else max_bytes
+        self._n_bytes = self._look_at = 0  # in the cache, as far as is known, and when to look again
+        self._is_said = False
 
     def of(self, encoder: Encoder) -> EncoderVectors:
-        """The cache of one encoder."""
-        folder = self.root / blake2b(encoder.fingerprint.encode(), digest_size=16).hexdigest()
+        """The cache of one encoder, which stays as long as the object that is returned is in use."""
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            os.utime(folder)
-        except OSError as error:
+            digest = blake2b(encoder.fingerprint.encode(), digest_size=16).hexdigest()
+        except UnicodeEncodeError:
             raise InputError(
-                f"cache folder {self.root} cannot be written ({error.strerror}); give --cache-dir"
+                f"encoder {encoder.name!r}: its fingerprint {encoder.fingerprint!r} holds half of a surrogate pair"
             ) from None
-        self._evict(keep=folder)
-        return EncoderVectors(folder, encoder)
+        folder = self.root / digest
+        claim = _claim(folder)
+        self._make_room(folder)
+        return EncoderVectors(claim, encoder, partial(self._grown, folder))
 
     def size(self) -> dict[str, int]:
         """Bytes in the cache by encoder (its name and fingerprint)."""
-        sizes = {}
+        sizes: dict[str, int] = {}
         for folder in self._folders():
             shards = files.listed(folder, ".shard")
             if shards:
-                meta = _read_meta(shards[0])
-                sizes[f"{meta.get('name')} {meta.get('fingerprint')}"] = sum(map(_bytes_of, shards))
+                named = next((f"{meta['name']} {meta['fingerprint']}" for meta in map(_read_meta, shards) if meta), "?")
+                sizes[named] = sizes.get(named, 0) + sum(map(_bytes_of, shards))
         return sizes
 
     def clear(self) -> int:
@@ -117,32 +128,48 @@ class VectorCache:
         """The encoders' folders, the least recently used first."""
         return sorted((path for path in files.listed(self.root) if path.is_dir()), key=_last_used)
 
-    def _evict(self, keep: Path) -> None:
+    def _grown(self, folder: Path, n_bytes: int) -> None:
+        """So many bytes were added to an encoder's folder."""
+        self._n_bytes += n_bytes
+        if self._n_bytes > self._look_at:
+            self._make_room(folder)
+
+    def _make_room(self, keep: Path) -> None:
         sizes = {}
         for folder in self._folders():
-            files.remove_abandoned(files.listed(folder, files.SUFFIX))
+            with suppress(OSError):  # another user's
+                files.remove_abandoned(files.listed(folder, files.SUFFIX))
             sizes[folder] = _bytes_in(folder)
-        excess = sum(sizes.values()) - self.max_bytes
+        self._n_bytes = sum(sizes.values())
         for folder, size in sizes.items():
-            if excess > 0 and folder != keep:
-                shutil.rmtree(folder, ignore_errors=True)
-                excess -= size
+            if self._n_bytes > self.max_bytes and folder != keep and files.remove_unclaimed(folder):
+                self._n_bytes -= size
+        is_too_large = self._n_bytes > self.max_bytes
+        # Other processes add too; and looking after every chunk at all that is there would be quadratic.
+        later = self._n_bytes + max(self._n_bytes, self.max_bytes) // 10
+        self._look_at = later if is_too_large else min(later, self.max_bytes)
+        if is_too_large and not self._is_said:
+            self._is_said = True
+            print(
+                f"warning: the vectors in {self.root} take {_mb(self._n_bytes)}, more than the limit of "
+                f"{_mb(self.max_bytes)}, and those that are left are in use; set HARNESS_CACHE_GB higher, or free the "
+                "space afterwards: leaderboard cache clear",
+                file=sys.stderr,
+            )
 
 
 class EncoderVectors:
     """One encoder's vectors: from the cache where they are there, else encoded once and kept."""
 
-    def __init__(self, folder: Path, encoder: Encoder):
-        self._folder, self._encoder = folder, encoder
+    def __init__(self, claim: files.Claim, encoder: Encoder, on_growth: Callable[[int], None]):
+        self._claim, self._folder, self._encoder, self._on_growth = claim, claim.folder, encoder, on_growth
         self._fitting = CHUNK  # sentences at a time, at least, for which there was memory so far
-        self._shards: list[_Shard] = []
-        self._keys = np.empty(0, dtype=f"S{_KEY_BYTES}")  # sorted
-        self._places = np.empty((0, 2), dtype=np.int64)  # shard and row of each key
-        for path in files.listed(folder, ".shard"):
-            shard = _open_shard(path)
-            if shard is not None:
-                self._shards.append(shard)
-        self._index_all()
+        self._shards: dict[int, _Shard] = {}
+        self._n_shards = 0  # so far, also those that have been forgotten
+        self._index = Index()
+        for path in files.listed(self._folder, ".shard"):
+            if (found := _open_shard(path)) is not None:
+                self._add(*found)
 
     def encode(
         self, sentences: Sequence[str], lang: str | None = None, progress: Callable[[int, int], None] | None = None
@@ -156,25 +183,26 @@ class EncoderVectors:
         distinct, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         n_new = 0
         for _ in range(3):  # again where a shard turns out to be damaged, or another process deletes it
-            missing = first[self._find(distinct) < 0]
+            missing = first[self._index.find(distinct)[0] < 0]
             # Longest first: batches of even length, and a too large batch fails at once rather than at the end.
-            missing = missing[np.argsort([-len(sentences[i]) for i in missing], kind="stable")]
+            lengths = np.fromiter((len(sentences[i]) for i in missing), dtype=np.int64, count=len(missing))
+            missing = missing[np.argsort(-lengths, kind="stable")]
             for start in range(0, len(missing), CHUNK):
                 chunk = missing[start : start + CHUNK]
                 self._encode_chunk(sentences, chunk, keys[chunk], lang)
                 if progress:
                     progress(min(start + CHUNK, len(missing)), len(missing))
             n_new += len(missing)
-            places = self._places[self._find(distinct)]
+            shards, rows = self._index.find(distinct)
             vectors = np.empty((len(sentences), self._encoder.dim), dtype=np.float32)
-            if self._gather(places[inverse], vectors):
+            if self._gather(shards[inverse], rows[inverse], vectors):
                 break
         else:
             raise InputError(f"cache folder {self._folder} does not keep what is written to it; give --cache-dir")
         seconds = 0.0
-        for number in np.unique(places[:, 0]).tolist():
-            shard = self._shards[number]
-            seconds += shard.seconds / len(shard.keys) * int((places[:, 0] == number).sum())
+        for number, count in zip(*np.unique(shards, return_counts=True), strict=True):
+            shard = self._shards[int(number)]
+            seconds += shard.seconds / shard.shape[0] * int(count)
         return Encoded(vectors, len(distinct), n_new, seconds)
 
     def stored(
@@ -183,27 +211,25 @@ class EncoderVectors:
         """The rows of `sentences` whose vectors are in the cache, (m,), and these, (m, dim); nothing is encoded."""
         keys = self._hash(sentences, lang)
         while True:  # again where a shard turns out to be damaged, and is forgotten
-            places = self._find(keys)
-            rows = np.flatnonzero(places >= 0)
-            vectors = np.empty((len(rows), self._encoder.dim), dtype=np.float32)
-            if self._gather(self._places[places[rows]], vectors):
-                return rows, vectors
+            shards, rows = self._index.find(keys)
+            is_there = shards >= 0
+            vectors = np.empty((int(is_there.sum()), self._encoder.dim), dtype=np.float32)
+            if self._gather(shards[is_there], rows[is_there], vectors):
+                return np.flatnonzero(is_there), vectors
 
-    def _gather(self, places: NDArray[np.int64], vectors: NDArray[np.float32]) -> bool:
-        """Fill `vectors` from the shards; False, after forgetting them, if some are damaged or gone."""
-        order = np.argsort(places[:, 0], kind="stable")
-        numbers, starts = np.unique(places[order, 0], return_index=True)
-        ends = np.append(starts[1:], len(order))[: len(starts)]
+    def _gather(self, shards: NDArray[np.int64], rows: NDArray[np.int64], vectors: NDArray[np.float32]) -> bool:
+        """Fill `vectors` from rows of shards; False, after forgetting them, if some are damaged or gone."""
+        order = np.argsort(shards, kind="stable")
+        numbers, starts = np.unique(shards[order], return_index=True)
         lost = []
-        for number, start, end in zip(numbers.tolist(), starts, ends, strict=True):
-            rows = order[start:end]
+        for number, places in zip(numbers.tolist(), np.split(order, starts[1:]), strict=False):
             shard = self._shards[number]
             try:
-                vectors[rows] = shard.read()[places[rows, 1]]
+                vectors[places] = shard.read(vectors.shape[1])[rows[places]]
             except FileNotFoundError:
                 _warn(shard.path, "was deleted")
                 lost.append(number)
-            except ValueError as error:
+            except (OSError, ValueError) as error:
                 _warn(shard.path, f"is damaged ({error})")
                 lost.append(number)
         if lost:
@@ -216,8 +242,12 @@ class EncoderVectors:
         chunk = [sentences[row] for row in rows.tolist()]
         start = time.perf_counter()
         vectors = self._encode_in_parts(chunk, rows, lang)
-        shard = _write_shard(self._folder, self._encoder, keys, vectors, time.perf_counter() - start)
-        self._add(shard)
+        seconds = time.perf_counter() - start
+        if not self._claim.is_valid:  # the cache has been cleared
+            self._claim = _claim(self._folder)
+        shard = _write_shard(self._folder, self._encoder, keys, vectors, seconds)
+        self._add(shard, keys)
+        self._on_growth(_bytes_of(shard.path))
 
     def _encode_in_parts(self, chunk: list[str], rows: NDArray[np.int64], lang: str | None) -> NDArray[np.float32]:
         """The vectors of a chunk: all at once, or where memory does not suffice in halves, in quarters, and so on."""
@@ -225,11 +255,11 @@ class EncoderVectors:
         done, size = 0, len(chunk)
         while done < len(chunk):
             some = slice(done, done + size)
-            vectors = encode_if_it_fits(self._encoder, chunk[some], lang)
+            vectors = encode_if_it_fits(self._encoder, chunk[some], lang, rows[some])
             if vectors is None:
                 size = -(-min(size, len(chunk) - done) // 2)
                 continue
-            parts.append(check_vectors(vectors, chunk[some], self._encoder, rows=rows[some]))
+            parts.append(vectors)
             done += size
             if size < min(len(chunk), self._fitting):
                 self._fitting = size
@@ -242,77 +272,73 @@ class EncoderVectors:
     def _hash(self, sentences: Sequence[str], lang: str | None) -> NDArray[np.bytes_]:
         prefix = f"{lang or ''}\0" if self._encoder.uses_lang else ""
         digests = b"".join(
-            blake2b((prefix + text).encode("utf-8", "surrogatepass"), digest_size=_KEY_BYTES).digest()
+            blake2b((prefix + text).encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest()
             for text in sentences
         )
-        return np.frombuffer(digests, dtype=f"S{_KEY_BYTES}")
+        return np.frombuffer(digests, dtype=_KEY)
 
-    def _find(self, keys: NDArray[np.bytes_]) -> NDArray[np.int64]:
-        """Positions in the index, -1 where a key is not there."""
-        if len(self._keys) == 0:
-            return np.full(len(keys), -1, dtype=np.int64)
-        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        return np.where(self._keys[at] == keys, at, -1)
-
-    def _add(self, shard: _Shard) -> None:
-        """Index one more shard, by insertion: sorting all keys again for every chunk would be quadratic."""
-        order = np.argsort(shard.keys)
-        at = np.searchsorted(self._keys, shard.keys[order])
-        self._keys = np.insert(self._keys, at, shard.keys[order])
-        places = np.column_stack([np.full(len(order), len(self._shards)), order])
-        self._places = np.insert(self._places, at, places, axis=0)
-        self._shards.append(shard)
-
-    def _index_all(self) -> None:
-        sizes = [len(shard.keys) for shard in self._shards]
-        places = np.empty((sum(sizes), 2), dtype=np.int64)
-        places[:, 0] = np.repeat(np.arange(len(sizes)), sizes)
-        places[:, 1] = [row for size in sizes for row in range(size)]
-        keys = np.concatenate([shard.keys for shard in self._shards] or [self._keys[:0]])
-        self._keys, first = np.unique(keys, return_index=True)
-        self._places = places[first]
+    def _add(self, shard: _Shard, keys: NDArray[np.bytes_]) -> None:
+        self._index.add(self._n_shards, keys)
+        self._shards[self._n_shards] = shard
+        self._n_shards += 1
 
     def _forget(self, damaged: list[int]) -> None:
         """Delete damaged shards, so that their sentences count as missing."""
         for number in damaged:
-            self._shards[number].path.unlink(missing_ok=True)
-        self._shards = [shard for number, shard in enumerate(self._shards) if number not in damaged]
-        self._index_all()
+            _discard(self._shards.pop(number).path)
+        self._index.forget(damaged)
+
+
+def _claim(folder: Path) -> files.Claim:
+    """Mark an encoder's folder as in use, and used last."""
+    try:
+        claim = files.Claim(folder)
+        os.utime(folder)
+    except OSError as error:
+        raise InputError(f"cache folder {folder} cannot be written ({error.strerror}); give --cache-dir") from None
+    return claim
+
+
+class _Meta(TypedDict):
+    name: str
+    fingerprint: str
+    seconds: Amount
+    crc32: Count
 
 
 @dataclass
 class _Shard:
     path: Path
-    keys: NDArray[np.bytes_]
     shape: tuple[int, ...]
     offset: int  # of the vectors in the file
     seconds: float
-    crc32: int
+    crc32: int  # of keys and vectors
+    keys_crc32: int
     is_checked: bool = False
 
-    def read(self) -> NDArray[np.float32]:
-        """The vectors, memory-mapped: dropped after use, they take neither memory nor a file descriptor.
+    def read(self, dim: int) -> NDArray[np.float32]:
+        """The vectors, of length `dim`, memory-mapped: dropped after use, they take no memory and no file descriptor.
 
         Raises:
             FileNotFoundError: the file was deleted.
+            OSError: it is no file any more.
             ValueError: the file does not hold what was written, which is checked once.
         """
+        if self.shape[1] != dim:  # a single number would be taken for as many
+            raise ValueError(f"holds vectors of length {self.shape[1]}, not {dim}")
         vectors = np.memmap(self.path, dtype=np.float32, mode="r", offset=self.offset, shape=self.shape)
-        if not self.is_checked and _checksum(self.keys, vectors) != self.crc32:
+        if not self.is_checked and zlib.crc32(vectors.data, self.keys_crc32) != self.crc32:
             raise ValueError("checksum differs")
         self.is_checked = True
         return vectors
 
 
-def _checksum(keys: NDArray[np.bytes_], vectors: NDArray[np.float32]) -> int:
-    return zlib.crc32(vectors.data, zlib.crc32(keys.data))
-
-
 def _write_shard(
     folder: Path, encoder: Encoder, keys: NDArray[np.bytes_], vectors: NDArray[np.float32], seconds: float
 ) -> _Shard:
-    crc32 = _checksum(keys, vectors)
-    meta = {"name": encoder.name, "fingerprint": encoder.fingerprint, "seconds": seconds, "crc32": crc32}
+    keys_crc32 = zlib.crc32(keys.data)
+    crc32 = zlib.crc32(vectors.data, keys_crc32)
+    meta: _Meta = {"name": encoder.name, "fingerprint": encoder.fingerprint, "seconds": seconds, "crc32": crc32}
     stream = io.BytesIO()
     np.save(stream, np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8))
     np.save(stream, keys)
@@ -328,7 +354,7 @@ def _write_shard(
         raise InputError(
             f"cache folder {folder} cannot be written ({error.strerror}); free some space or give --cache-dir"
         ) from None
-    return _Shard(path, keys, vectors.shape, len(head), seconds, crc32)
+    return _Shard(path, vectors.shape, len(head), seconds, crc32, keys_crc32)
 
 
 def _write_parts(path: Path, head: bytes, vectors: NDArray[np.float32]) -> None:
@@ -342,48 +368,67 @@ def _head_crc(head: bytes) -> bytes:
     return zlib.crc32(head).to_bytes(_CRC_BYTES, "little")
 
 
-def _open_shard(path: Path) -> _Shard | None:
-    """A shard; None if it is gone or, after deleting it with a warning, if it is no shard.
+def _open_shard(path: Path) -> tuple[_Shard, NDArray[np.bytes_]] | None:
+    """A shard and its keys; None if it is gone or, with a warning, if it is no shard.
 
     Raises:
         InputError: the file cannot be read.
     """
     try:
-        with path.open("rb") as stream:
-            meta = json.loads(np.lib.format.read_array(stream, allow_pickle=False).tobytes())
+        with _opened(path) as stream:
+            meta = _meta(stream)
             keys = np.lib.format.read_array(stream, allow_pickle=False)
             np.lib.format.read_magic(stream)
             shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-            if dtype != np.float32 or len(shape) != 2 or shape[0] != len(keys):
-                raise ValueError(f"holds {dtype} of shape {shape}")
+            if keys.dtype != _KEY or keys.ndim != 1 or dtype != np.float32 or shape[:-1] != keys.shape or shape[1] < 0:
+                raise ValueError(f"holds {keys.dtype} of shape {keys.shape} and {dtype} of shape {shape}")
             offset = stream.tell()
             stream.seek(0)
             head = stream.read(offset)
             stream.seek(offset + 4 * shape[0] * shape[1])
             if stream.read(_CRC_BYTES + 1) not in (_head_crc(head), b""):
                 raise ValueError("checksum differs")
-            return _Shard(path, keys, shape, offset, float(meta["seconds"]), int(meta["crc32"]))
+        return _Shard(path, shape, offset, meta["seconds"], meta["crc32"], zlib.crc32(keys.data)), keys
     except FileNotFoundError:
         return None
     except OSError as error:
         raise InputError(f"cache file {path} cannot be read ({error.strerror}); give --cache-dir") from None
-    except (ValueError, EOFError, KeyError, TypeError, SyntaxError, TokenError) as error:
+    except Exception as error:  # whatever NumPy's reader raises, which is much: the file may hold anything
         _warn(path, f"is damaged ({error})")
-        path.unlink(missing_ok=True)
+        _discard(path)
         return None
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """Open a shard for reading. Raises OSError; ValueError for a folder, a loop of links, a fifo (it would block)."""
+    if not path.is_file() and os.path.lexists(path):
+        raise ValueError("no file")
+    return path.open("rb")
+
+
+def _meta(stream: IO[bytes]) -> _Meta:
+    return decoded(np.lib.format.read_array(stream, allow_pickle=False).tobytes(), _Meta)
+
+
+def _discard(path: Path) -> None:
+    with suppress(OSError):  # gone; or a folder, in which may be anything
+        path.unlink()
 
 
 def _warn(path: Path, what: str) -> None:
     print(f"warning: cache file {path.name} {what}; its vectors are computed again", file=sys.stderr)
 
 
-def _read_meta(path: Path) -> dict[str, object]:
+def _read_meta(path: Path) -> _Meta | None:
     try:
-        with path.open("rb") as stream:
-            meta: dict[str, object] = json.loads(np.lib.format.read_array(stream, allow_pickle=False).tobytes())
-            return meta
-    except (OSError, ValueError, EOFError):
-        return {}
+        with _opened(path) as stream:
+            return _meta(stream)
+    except Exception:  # see _open_shard
+        return None
+
+
+def _mb(n_bytes: int) -> str:
+    return f"{n_bytes / 1e6:,.1f} MB"
 
 
 # Other processes may delete what has just been listed.

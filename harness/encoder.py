@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import IO, Protocol, runtime_checkable
 
 import numpy as np
 
 from harness.errors import VectorError
+
+_STDOUT, _STDERR = 1, 2
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)  # O_PATH: a folder may be unreadable
 
 
 @runtime_checkable
@@ -72,10 +80,13 @@ def check_vectors(
             f"{expected}: {str(error).partition(chr(10))[0]}"
         ) from error
     if array.shape != expected or array.dtype.kind not in "fiu":
+        found = f"{array.dtype} vectors of shape {array.shape}" if array.ndim else type(vectors).__name__
         raise VectorError(
-            f"encoder {encoder.name!r} returned {array.dtype} vectors of shape {array.shape} for "
-            f"{len(sentences)} sentences, expected float32 of shape {expected}"
+            f"encoder {encoder.name!r} returned {found} for {len(sentences)} sentences, expected float32 of shape "
+            f"{expected}" + ("; does its `encode` lack a `return`?" if vectors is None else "")
         )
+    if (masked := _first_masked(vectors)) is not None:
+        raise _bad_row("a masked value", masked, sentences, encoder, rows)
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows float32 becomes infinity, and is refused
         array = np.ascontiguousarray(array, dtype=np.float32)
         # A sum is finite only if every term is, and needs no temporary of the array's size.
@@ -83,10 +94,111 @@ def check_vectors(
     if not np.isfinite(total):
         bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
         if len(bad):
-            row = int(bad[0])
-            value = "NaN" if np.isnan(array[row]).any() else "infinity"
-            known_as = row if rows is None else int(rows[row])
-            raise VectorError(
-                f"encoder {encoder.name!r} returned {value} in row {known_as} for the sentence {sentences[row][:200]!r}"
-            )
+            value = "NaN" if np.isnan(array[bad[0]]).any() else "infinity"
+            raise _bad_row(value, int(bad[0]), sentences, encoder, rows)
     return array
+
+
+def _first_masked(vectors: object) -> int | None:
+    """The first row of an array, or of a list of them, with a masked value: what stands in its place is no number."""
+    if "numpy.ma" not in sys.modules:  # NumPy imports it where it is used; without it there are no such arrays
+        return None
+    if isinstance(vectors, np.ndarray) and not np.ma.is_masked(vectors):
+        return None
+    rows = enumerate(vectors if isinstance(vectors, list | tuple | np.ndarray) else ())
+    return next((row for row, vector in rows if np.ma.is_masked(vector)), None)
+
+
+def _bad_row(
+    value: str, row: int, sentences: Sequence[str], encoder: Encoder, rows: Sequence[int] | np.ndarray | None
+) -> VectorError:
+    known_as = row if rows is None else int(rows[row])
+    return VectorError(
+        f"encoder {encoder.name!r} returned {value} in row {known_as} for the sentence {sentences[row][:200]!r}"
+    )
+
+
+@contextmanager
+def contained() -> Iterator[None]:
+    """Around every call of an encoder's own code, loading included: what it prints and where it goes is not ours.
+
+    What is written to stdout in the `with` block, where our data go, comes out on stderr: by `print`, by C libraries
+    and by the processes that it starts. Afterwards the current folder is the same as before. Takes some microseconds.
+    """
+    with _same_folder(), _stdout_on_stderr():
+        yield
+
+
+@contextmanager
+def _same_folder() -> Iterator[None]:
+    try:
+        here = os.open(".", _FOLDER)  # not its name, which it has lost where it was deleted
+    except OSError:  # Windows
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.fchdir(here)
+        os.close(here)
+
+
+@contextmanager
+def _stdout_on_stderr() -> Iterator[None]:
+    ours = sys.stdout
+    is_flushed = _flush(ours)  # else what we have printed would come out on stderr too
+    descriptor = _divert()
+    sys.stdout = sys.stderr
+    try:
+        yield
+    finally:
+        sys.stdout = ours
+        if is_flushed:
+            _flush(ours)  # a logger, say, may have held it from before
+        if descriptor is not None:
+            _flush_c()
+            os.dup2(descriptor, _STDOUT)
+            os.close(descriptor)
+
+
+def _flush(stream: IO[str] | None) -> bool:
+    try:
+        if stream is not None:
+            stream.flush()
+    except (OSError, ValueError):  # its reader has gone, the disk is full; it is closed
+        return False
+    return True
+
+
+def _divert() -> int | None:
+    """Make descriptor 1 that of stderr; returns what it was. None, and no change, in a process without a stdout."""
+    if sys.__stdout__ is None:  # descriptor 1 is some other file's, if anyone's
+        return None
+    try:
+        before = os.dup(_STDOUT)
+    except OSError:
+        return None
+    with suppress(OSError):
+        if sys.__stderr__ is not None:
+            os.dup2(_STDERR, _STDOUT)
+        else:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, _STDOUT)
+            os.close(nowhere)
+    return before
+
+
+def _flush_c() -> None:
+    flush, stdout = _stdout_of_c()
+    if flush is not None:
+        flush(stdout)
+
+
+@cache
+def _stdout_of_c() -> tuple[Callable[[ctypes.c_void_p], int] | None, ctypes.c_void_p]:
+    """`fflush` and the stream `stdout` of the C library, where they are to be had."""
+    for name in ("stdout", "__stdoutp"):  # of macOS
+        with suppress(OSError, TypeError, AttributeError, ValueError):
+            library = ctypes.CDLL(None)
+            return library.fflush, ctypes.c_void_p.in_dll(library, name)
+    return None, ctypes.c_void_p()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +23,9 @@ except ImportError:  # Windows, where a file that is open cannot be removed, nor
 SUFFIX = ".part"
 """Ends the names of temporary files."""
 
+_IN_USE = ".in-use"  # a file in a folder, locked by the processes that use the folder
+_OPEN = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+_TEMPORARY = "leaderboard-"  # begins the names of temporary folders
 _PATIENCE = 2.0  # seconds for which another process may hold a lock before it is said
 
 
@@ -102,6 +107,82 @@ def locked(path: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+class Claim:
+    """Keeps other processes from removing a folder (`remove_unclaimed`) for as long as this object, or process, lives.
+
+    The folder is made if need be. On a file system without locks nothing is ever removed, except on Windows.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._descriptor = _claimed(folder)
+        self.release = weakref.finalize(self, _released, folder, self._descriptor, os.getpid())
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the folder is still the one that was claimed: `leaderboard cache clear`, say, asks nobody."""
+        return self._descriptor is None or os.fstat(self._descriptor).st_nlink > 0
+
+
+def remove_unclaimed(folder: Path) -> bool:
+    """Remove a folder with all that is in it, unless a process has claimed it; tells whether it is gone."""
+    if folder.is_symlink():  # to a folder elsewhere, in which nothing is changed
+        return False
+    descriptor = None
+    try:
+        if fcntl is not None:
+            descriptor = os.open(folder / _IN_USE, _OPEN, 0o666)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder, ignore_errors=True)
+    except OSError:  # it is claimed, or another user's, or gone
+        pass
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+    return not folder.exists()
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A folder for the time of a `with` block. Those that killed processes have left are removed first."""
+    for left in Path(tempfile.gettempdir()).glob(f"{_TEMPORARY}*/{_IN_USE}"):
+        remove_unclaimed(left.parent)
+    with tempfile.TemporaryDirectory(prefix=_TEMPORARY) as name:
+        claim = Claim(Path(name))
+        try:
+            yield Path(name)
+        finally:
+            claim.release()
+
+
+def _claimed(folder: Path) -> int | None:
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        if fcntl is None:
+            return None
+        with suppress(FileNotFoundError):  # removed by another process in this moment
+            descriptor = os.open(folder / _IN_USE, _OPEN, 0o666)
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(descriptor, fcntl.LOCK_SH)
+            if os.fstat(descriptor).st_nlink:
+                return descriptor
+            os.close(descriptor)
+
+
+def _released(folder: Path, descriptor: int | None, owner: int) -> None:
+    if descriptor is None:
+        return
+    with suppress(OSError):  # others use the folder too
+        if os.getpid() == owner:  # not a copy of the process
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(descriptor).st_nlink:  # else the folder has been removed, and its name may be another's
+                (folder / _IN_USE).unlink()
+    os.close(descriptor)
 
 
 def listed(folder: Path, ending: str = "") -> list[Path]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Sequence
-from typing import Any
 
-from harness.encoder import Encoder
+import numpy as np
+
+from harness.encoder import Encoder, check_vectors, contained
+from harness.errors import HarnessError
 
 _TYPES = ("OutOfMemoryError", "ResourceExhaustedError")  # PyTorch's and TensorFlow's, which may not be installed
 _MESSAGES = (
@@ -28,19 +30,25 @@ def is_out_of_memory(error: BaseException) -> bool:
     return any(text in str(error).lower() for text in _MESSAGES)
 
 
-def encode_if_it_fits(encoder: Encoder, sentences: Sequence[str], lang: str | None) -> Any | None:
-    """What `encoder` returns for `sentences`; None if memory ran out, and there is more than one to encode.
+def encode_if_it_fits(
+    encoder: Encoder, sentences: Sequence[str], lang: str | None, rows: Sequence[int] | np.ndarray | None = None
+) -> np.ndarray | None:
+    """The vectors of `sentences`, checked; None if memory ran out, and there is more than one to encode.
+
+    rows: see `check_vectors`.
 
     Raises:
+        VectorError: the encoder returned what is no vectors.
         MemoryError: it ran out at a single sentence.
         RuntimeError: in place of what would end the process: `sys.exit`, a panic of Rust code.
     """
     try:
-        return encoder.encode(sentences, lang=lang)
+        with contained():
+            vectors = encoder.encode(sentences, lang=lang)
     except KeyboardInterrupt:
         raise
     except Exception as error:
-        if not is_out_of_memory(error):
+        if isinstance(error, HarnessError) or not is_out_of_memory(error):
             raise
         if len(sentences) == 1:
             why = str(error).partition("\n")[0]
@@ -49,6 +57,8 @@ def encode_if_it_fits(encoder: Encoder, sentences: Sequence[str], lang: str | No
             ) from error
     except BaseException as error:
         raise RuntimeError(f"{type(error).__name__}: {error}") from error
+    else:
+        return check_vectors(vectors, sentences, encoder, rows)
     _free()  # not before: the error's traceback holds what did not fit
     return None
 

@@ -21,7 +21,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
-from harness.encoder import Encoder, check_vectors
+from harness.encoder import Encoder, check_vectors, contained
 from harness.errors import HarnessError, InputError, MissingExtraError, unknown_name
 from harness.spec import Spec, parse_spec
 
@@ -130,7 +130,8 @@ class EncoderInfo:
     def download_mb(self) -> float:
         """How many megabytes must be downloaded before the first use. Raises InputError where `missing_mb` fails."""
         try:
-            return self.missing_mb(self.location) if self.missing_mb else 0.0
+            with contained():
+                return self.missing_mb(self.location) if self.missing_mb else 0.0
         except Exception as error:  # a third party's function may fail in any way
             raise InputError(f"cannot tell what {self.description!r} must download: {one_line(error)}") from error
 
@@ -138,7 +139,8 @@ class EncoderInfo:
     def missing_recipe(self) -> str | None:
         """The command that makes the model, if it must be made first. Raises InputError where `recipe` fails."""
         try:
-            return self.recipe() if self.recipe else None
+            with contained():
+                return self.recipe() if self.recipe else None
         except Exception as error:
             raise InputError(f"cannot tell whether {self.description!r} has been made: {one_line(error)}") from error
 
@@ -216,7 +218,8 @@ def encoder_info(name: str) -> EncoderInfo:
         offers = ", ".join(f"{e.value} of {e.dist.name if e.dist else '?'}" for e in (entry, *others))
         raise InputError(f"encoder {name!r} is offered more than once ({offers}); uninstall all but one package")
     try:
-        found = entry.load()
+        with contained():
+            found = entry.load()
     except (Exception, SystemExit) as error:  # a third party's package may fail in any way
         raise InputError(f"encoder {name!r} ({entry.value}) cannot be imported: {one_line(error)}") from error
     if isinstance(found, EncoderInfo):
@@ -255,8 +258,10 @@ def load_encoder(spec: str | Spec, **defaults: Any) -> Encoder:
     """
     spec = parse_spec(spec) if isinstance(spec, str) else spec
     load, normalize = _call(spec, defaults)
-    encoder = load()
-    if lacks := missing_attributes(encoder):
+    with contained():
+        encoder = load()
+        lacks = missing_attributes(encoder)
+    if lacks:
         raise InputError(f"{_label(spec)}: {type(encoder).__name__} is no encoder, it lacks {', '.join(lacks)}")
     if getattr(encoder, "name", None) != spec.stored_name:
         encoder = _Named(encoder, spec.stored_name)
@@ -297,7 +302,8 @@ def _call(spec: Spec, defaults: Mapping[str, Any]) -> tuple[Callable[[], Any], b
     info.check_installed(label)
     location = spec.location or info.location
     if info.finds_factory:
-        factory = info.factory(location)
+        with contained():
+            factory = info.factory(location)
     else:
         factory = info.factory if location is None else partial(info.factory, location)
 

@@ -175,7 +175,8 @@ def _encode(encoder: Encoder, sentences: Sequence[str], lang: str | None) -> np.
     _check(vectors.dtype == np.float32, f"{what} returned {vectors.dtype}, not float32")
     expected = (len(sentences), encoder.dim)
     _check(vectors.shape == expected, f"{what} returned shape {vectors.shape}, not {expected}")
-    _check(bool(np.isfinite(vectors).all()), f"{what} returned NaN or infinity")
+    _check(not np.ma.is_masked(vectors), f"{what} returned masked values")
+    _check(bool(np.isfinite(np.asarray(vectors)).all()), f"{what} returned NaN or infinity")
     return np.array(vectors)  # a copy, in case the encoder uses its buffer again
 
 

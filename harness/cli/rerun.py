@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,6 +47,7 @@ def rerun(
     from harness.cli.progress import watch
     from harness.data import open_data_dir
     from harness.errors import InputError
+    from harness.files import temporary_folder
     from harness.gate import Options, against, key_of, repeat
     from harness.gate import text as check_text
     from harness.report.record import find_record
@@ -73,12 +73,12 @@ def rerun(
     )
     wanted = {(old.encoder, old.task, name) for name in (old.subset, *old.parts)}
     chosen = [result for result in everything if key_of(result) in wanted]
-    with tempfile.TemporaryDirectory(prefix="leaderboard-") as folder:
+    with temporary_folder() as folder:
         with watch() as progress:
-            repeated = repeat(chosen, Path(folder), options, progress)
+            repeated = repeat(chosen, folder, options, progress)
         if absent := [repeated.skipped[key] for key in map(key_of, chosen) if key in repeated.skipped]:
             raise InputError(f"{absent[0]}; give --data-dir or set HARNESS_DATA")
-        checked = against(chosen, everything, results, Path(folder), repeated) + repeated.caches
+        checked = against(chosen, everything, results, folder, repeated) + repeated.caches
         new = next((r for r in ResultStore(folder).load() if key_of(r) == key_of(old)), None)
     if new is not None:
         echo(_printed(old, new))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-import tempfile
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -14,6 +14,7 @@ from harness.cache import VectorCache
 from harness.data import DataDir, Source, bundled_sample
 from harness.encoder import Encoder
 from harness.errors import HarnessError, InputError
+from harness.files import temporary_folder
 from harness.gate.findings import CACHE, Checked, Finding, Key, check_records, key_of, with_significance
 from harness.gate.significance import significance
 from harness.gate.vectors import Audited
@@ -74,9 +75,9 @@ def check_again(
         stored: the records to check; the parts of averages must be among them.
         everything: all records of their results folder, which is `stored_in`.
     """
-    with tempfile.TemporaryDirectory(prefix="leaderboard-") as folder:
-        repeated = repeat(stored, Path(folder), options, progress)
-        checked = against(stored, everything, stored_in, Path(folder), repeated)
+    with temporary_folder() as folder:
+        repeated = repeat(stored, folder, options, progress)
+        checked = against(stored, everything, stored_in, folder, repeated)
     return checked + repeated.caches
 
 
@@ -175,8 +176,8 @@ def _measure(
     progress: Progress,
 ) -> None:
     audited = Audited(encoder, VectorCache(options.cache_dir).of(encoder), use_cached=options.use_cached)
-    with tempfile.TemporaryDirectory(prefix="leaderboard-") as vectors:
-        run = Run(VectorCache(vectors), ResultStore(results), progress=progress)
+    with temporary_folder() as vectors:
+        run = Run(VectorCache(vectors, max_bytes=sys.maxsize), ResultStore(results), progress=progress)
         run(audited, plan, spec=spec, modules=encoder_info(parse_spec(spec).head).modules)
     for name, task, subset, error in run.failures:
         repeated.problems[name, task, subset] = _failed("encoder", f"failed: {one_line(error)}")

@@ -89,7 +89,8 @@ def nearest_by_blocks(
     biases = [measure[:, 3].astype(np.float32) for measure in measures]
     error = np.float32(2**-8 if precision == "bfloat16" else 0)
     of_x, of_y = _lists(k_x, slacks(x, y, *measures)), _lists(k_y, slacks(y, x, *measures[::-1]))
-    start = _restore(checkpoint, of_x, of_y)
+    arrays = {**_named("x", of_x), **_named("y", of_y)}
+    start = checkpoint.restore(arrays, len(x))
     memory = np.empty(min(block, len(x)) * min(block, len(y)), kind)
 
     with _product(precision, n_threads) as multiply:
@@ -102,7 +103,7 @@ def nearest_by_blocks(
                 scan_rows(tile, top, left, biases[1], error, k_x, of_x)
                 scan_columns(tile, top, left, biases[0], error, k_y, of_y, n_threads)
             done = min(top + block, len(x))
-            checkpoint.save({**_named("x", of_x), **_named("y", of_y), "done": done})
+            checkpoint.save(arrays, done)
             if done < len(x):
                 report(done)
     found_x, found_y = best_of_lists(x, y, of_x, k_x, block), best_of_lists(y, x, of_y, k_y, block)
@@ -210,16 +211,6 @@ def _lists(k: int, slack: Floats) -> Lists:
 def _named(side: str, lists: Lists) -> dict[str, NDArray[Any]]:
     """The arrays of a checkpoint."""
     return {f"{side}_{name}": array for name, array in lists._asdict().items()}
-
-
-def _restore(checkpoint: Checkpoint, of_x: Lists, of_y: Lists) -> int:
-    """Fill the lists with what was saved; returns the number of rows of x that are done."""
-    stored = checkpoint.load()
-    if stored is None:
-        return 0
-    for name, array in {**_named("x", of_x), **_named("y", of_y)}.items():
-        array[...] = stored[name]
-    return int(stored["done"])
 
 
 class _Found(NamedTuple):

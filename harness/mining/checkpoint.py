@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import InputError
-from harness.files import replacing
+from harness.files import refuse_special, replacing
 from harness.mining.vectors import AT_ONCE, Side
 from harness.results import cannot_write
 
@@ -30,34 +29,35 @@ class Checkpoint:
         self._file, self._digest = file, digest
         self._not_before = 0.0
 
-    def load(self) -> dict[str, NDArray[Any]] | None:
-        """What was saved last, if anything.
+    def restore(self, arrays: Mapping[str, NDArray[Any]], n_rows: int) -> int:
+        """Fill the arrays with what was saved last; returns how many of `n_rows` are done, 0 where nothing was saved.
 
         Raises:
             InputError: it is of another search, or damaged.
         """
         if self._file is None or not self._file.exists():
-            return None
+            return 0
+        refuse_special(self._file)
         try:
-            with np.load(self._file, allow_pickle=False) as stored:
-                found = dict(stored)
-            digest = str(found.pop("digest"))
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            with self._file.open("rb") as stream:
+                stored = dict(np.lib.npyio.NpzFile(stream, allow_pickle=False))
+            digest, done = str(stored.pop("digest")), stored.pop("done")
+            if digest == self._digest:
+                return _fill(arrays, stored, done, n_rows)
+        except Exception as error:  # whatever NumPy and zipfile raise, which is much: the file may hold anything
             raise InputError(f"{self._file} cannot be read ({error}); remove it to begin anew") from error
-        if digest != self._digest:
-            raise InputError(
-                f"{self._file} is of a search in other vectors or with other options; remove it, or take another folder"
-            )
-        return found
+        raise InputError(
+            f"{self._file} is of a search in other vectors or with other options; remove it, or take another folder"
+        )
 
-    def save(self, arrays: Mapping[str, Any]) -> None:
+    def save(self, arrays: Mapping[str, NDArray[Any]], done: int) -> None:
         """Keep the arrays in place of those before, unless writing would take too much of the time."""
         start = time.monotonic()
         if self._file is None or start < self._not_before:
             return
         try:
             with replacing(self._file) as out:
-                np.savez(out, allow_pickle=False, digest=np.array(self._digest), **arrays)
+                np.savez(out, allow_pickle=False, digest=np.array(self._digest), done=done, **arrays)
         except OSError as error:
             raise cannot_write(self._file, error) from error
         end = time.monotonic()
@@ -67,6 +67,21 @@ class Checkpoint:
         """The search is done."""
         if self._file is not None:
             self._file.unlink(missing_ok=True)
+
+
+def _fill(
+    arrays: Mapping[str, NDArray[Any]], stored: Mapping[str, NDArray[Any]], done: NDArray[Any], n_rows: int
+) -> int:
+    """What was stored takes the place of what is in the arrays. Raises ValueError if it is of another shape or type."""
+    for name, array in arrays.items():
+        found = stored[name]
+        if (found.shape, found.dtype) != (array.shape, array.dtype):
+            raise ValueError(f"{name} is {found.dtype} {found.shape} where {array.dtype} {array.shape} is expected")
+    if done.shape or done.dtype.kind != "i" or not 0 <= done <= n_rows:
+        raise ValueError(f"done is {done.dtype} {done.shape} where a number up to {n_rows} is expected")
+    for name, array in arrays.items():
+        array[...] = stored[name]
+    return int(done)
 
 
 @contextmanager

@@ -88,11 +88,11 @@ def _nearest(
     centres = centre(x), centre(y)
     measures = _measure(x, *centres, half, size, device), _measure(y, *centres[::-1], half, size, device)
     biases = [torch.from_numpy(measure[:, 3]).to(device, torch.float32) for measure in measures]
-    start = 0
-    if stored := checkpoint.load():
-        start = int(stored["done"])
+    arrays = _on_host(tops)
+    if start := checkpoint.restore(arrays, len(x)):
         for name, tensor in _named(tops).items():
-            tensor.copy_(torch.from_numpy(stored[name]))
+            tensor.copy_(torch.from_numpy(arrays[name]))
+    del arrays
 
     for first in range(start, len(x), size):
         rows = slice(first, min(first + size, len(x)))
@@ -102,7 +102,7 @@ def _nearest(
             tile = _product(of_rows, _rounded(y, columns, centres[1], half, device))
             _take_in(tops[0], rows, tile + biases[1][columns], left)
             _take_in(tops[1], columns, tile.T + biases[0][rows], first)
-        checkpoint.save({name: tensor.cpu().numpy() for name, tensor in _named(tops).items()} | {"done": rows.stop})
+        checkpoint.save(_on_host(tops), rows.stop)
         if rows.stop < len(x):
             report(rows.stop)
     lists_x = _lists(tops[0], slacks(x, y, *measures, unit=_UNIT), len(y))
@@ -181,6 +181,10 @@ def _named(tops: tuple[_Top, _Top]) -> dict[str, Any]:
     return {
         f"{side}_{name}": tensor for side, top in zip("xy", tops, strict=True) for name, tensor in top._asdict().items()
     }
+
+
+def _on_host(tops: tuple[_Top, _Top]) -> dict[str, NDArray[Any]]:
+    return {name: tensor.cpu().numpy() for name, tensor in _named(tops).items()}
 
 
 def _take_in(top: _Top, rows: slice, entries: Any, first: int) -> None:

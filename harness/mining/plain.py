@@ -27,15 +27,11 @@ def nearest_plain(
     of_x, of_y = Best(len(x), k_x), Best(len(y), k_y)
     names = ("x_rows", "x_similarity", "y_rows", "y_similarity")
     arrays = dict(zip(names, (of_x.rows, of_x.similarity, of_y.rows, of_y.similarity), strict=True))
-    start = 0
-    if stored := checkpoint.load():
-        start = int(stored["done"])
-        for name, array in arrays.items():
-            array[...] = stored[name]
+    start = checkpoint.restore(arrays, len(x))
 
     def after_block(done: int) -> None:
         if done < len(x):
-            checkpoint.save({**arrays, "done": done})
+            checkpoint.save(arrays, done)
         report(done)
 
     search(x, y, of_x, of_y, block, start, after_block)

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import errno
+import io
+import json
+import os
+import subprocess
+import sys
+import zlib
 from collections.abc import Sequence
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +20,7 @@ from hypothesis import strategies as st
 
 from harness import cache, files
 from harness.cache import VectorCache
-from harness.errors import InputError
+from harness.errors import InputError, VectorError
 
 
 class Counting:
@@ -169,9 +176,10 @@ def test_temporary_files_of_killed_processes_are_removed(tmp_path: Path) -> None
 def test_the_size_cap_comes_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE_GB", "1.5")
     assert VectorCache(tmp_path).max_bytes == 1_500_000_000
-    monkeypatch.setenv("HARNESS_CACHE_GB", "big")
-    with pytest.raises(InputError, match="'big'"):
-        VectorCache(tmp_path)
+    for text in ("big", "inf", "-inf", "nan", "1e400", "1e300", "-1", "\u0663", "3\u00b2"):
+        monkeypatch.setenv("HARNESS_CACHE_GB", text)
+        with pytest.raises(InputError, match=f"0 or more, not '{text}'"):
+            VectorCache(tmp_path)
 
 
 def test_a_full_disk_gives_one_line_and_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +189,7 @@ def test_a_full_disk_gives_one_line_and_leaves_no_file(tmp_path: Path, monkeypat
     monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises(InputError, match="No space left on device"):
         VectorCache(tmp_path).of(Counting()).encode(["a"])
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    assert [path for path in tmp_path.rglob("*") if path.is_file() and path.name != ".in-use"] == []
 
 
 def test_every_flipped_bit_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -289,3 +297,226 @@ def test_a_cache_that_is_cleared_while_a_file_is_written(tmp_path: Path, monkeyp
     monkeypatch.setattr(files.os, "fsync", clear_once)
     assert vectors.encode(["a"]).vectors.tolist() == [expected("a")]
     assert len(n_synced) == 2 and VectorCache(tmp_path).of(Counting()).encode(["a"]).n_new == 0
+
+
+def test_an_encoder_that_returns_nothing_is_refused_at_once(tmp_path: Path) -> None:
+    class Forgetful(Counting):
+        def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+            super().encode(sentences, lang=lang)
+            assert len(self.seen) < 20, "it is asked again and again"
+            return None  # type: ignore[return-value]
+
+    with pytest.raises(VectorError, match="'counting' returned NoneType for 2 sentences"):
+        VectorCache(tmp_path).of(Forgetful()).encode(["a", "bb"])
+
+
+def test_an_encoder_that_prints_and_goes_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class Noisy(Counting):
+        def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+            print("print")
+            os.system("echo echo")
+            os.chdir("/")
+            return super().encode(sentences, lang=lang)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cache, "CHUNK", 1)
+    VectorCache("cache").of(Noisy()).encode(["a", "bb"])
+    assert len(shards(tmp_path)) == 2 and Path.cwd() == tmp_path
+    assert capfd.readouterr() == ("", "print\necho\n" * 2)
+
+
+def test_a_fingerprint_that_is_no_text_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"'counting': its fingerprint '\\udc80'"):
+        VectorCache(tmp_path).of(Counting("\udc80"))
+
+
+def crafted(path: Path, keys: np.ndarray, vectors: np.ndarray, **changes: object) -> None:
+    """A shard with the right checksums, written by the description of the format alone."""
+    crc = zlib.crc32(vectors.tobytes(), zlib.crc32(keys.tobytes()))
+    meta = {"name": "counting", "fingerprint": "v1", "seconds": 1.0, "crc32": crc, **changes}
+    text = meta["raw"] if "raw" in meta else json.dumps(meta).encode()
+    head = io.BytesIO()
+    np.save(head, np.frombuffer(text, np.uint8))
+    np.save(head, keys)
+    whole = io.BytesIO()
+    np.save(whole, vectors)
+    content = head.getvalue() + whole.getvalue()[: len(whole.getvalue()) - vectors.nbytes]
+    path.write_bytes(content + vectors.tobytes() + zlib.crc32(content).to_bytes(4, "little"))
+
+
+def key_of(sentence: str) -> bytes:
+    return blake2b(sentence.encode(), digest_size=16).digest()
+
+
+KEYS, VECTORS = np.array([key_of("a"), key_of("bb")]), np.array([expected("a"), expected("bb")], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("keys", "vectors", "changes"),
+    [
+        (np.zeros(2), VECTORS, {}),
+        (np.stack([KEYS, KEYS], axis=1), VECTORS, {}),
+        (KEYS.reshape(2, 1), VECTORS, {}),
+        (KEYS.astype("S17"), VECTORS, {}),
+        (KEYS[:1], VECTORS, {}),
+        (KEYS[0], VECTORS, {}),
+        (KEYS, VECTORS[:, :1], {}),  # one number would be taken for three
+        (KEYS, VECTORS.astype(np.float64), {}),
+        (KEYS, VECTORS[0], {}),
+        (KEYS, VECTORS[:, :, None], {}),
+        (KEYS, VECTORS, {"seconds": "1"}),
+        (KEYS, VECTORS, {"seconds": float("nan")}),
+        (KEYS, VECTORS, {"seconds": 10**400}),
+        (KEYS, VECTORS, {"crc32": None}),
+        (KEYS, VECTORS, {"name": 3}),
+        (KEYS, VECTORS, {"raw": b"[" * 100_000}),
+        (KEYS, VECTORS, {"raw": b"[]"}),
+        (KEYS, VECTORS, {"raw": b'"\\ud800"'}),
+    ],
+)
+def test_files_that_no_cache_has_written_are_computed_again(
+    tmp_path: Path,
+    keys: np.ndarray,
+    vectors: np.ndarray,
+    changes: dict[str, object],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with_files = VectorCache(tmp_path)
+    folder = with_files.of(Counting())._folder
+    crafted(folder / "good.shard", KEYS, VECTORS)
+    assert with_files.of(Counting()).encode(["a", "bb"]).n_new == 0 and capsys.readouterr().err == ""
+    crafted(folder / "good.shard", keys, vectors, **changes)
+    with_files.size()
+    found = with_files.of(Counting()).encode(["a", "bb"])
+    assert found.n_new == 2 and found.vectors.tolist() == VECTORS.tolist()
+    assert capsys.readouterr().err.count("good.shard is damaged") == 1
+    assert with_files.of(Counting()).encode(["a", "bb"]).n_new == 0 and capsys.readouterr().err == ""
+
+
+def place(kind: str, path: Path) -> None:
+    path.unlink(missing_ok=True)
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(path if kind == "loop" else "nowhere")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs fifos and links")
+@pytest.mark.parametrize("kind", ["folder", "fifo", "loop", "dangling link"])
+def test_what_is_no_file_is_computed_again(tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    store = VectorCache(tmp_path)
+    vectors = store.of(Counting())
+    vectors.encode(["a", "bb"])
+    (shard,) = shards(tmp_path)
+    place(kind, shard)
+    again = store.of(Counting()).encode(["a", "bb"])
+    assert again.n_new == 2 and again.vectors.tolist() == VECTORS.tolist()
+    assert capsys.readouterr().err.count("is damaged (no file)") == 1
+    assert os.path.lexists(shard) == (kind == "folder")  # in which may be anything
+    place(kind, shard.with_name("0.shard"))
+    assert list(store.size()) == ["counting v1"]
+    if kind != "fifo":  # a file that becomes one while it is in use is not looked for
+        assert vectors.encode(["a", "bb"]).vectors.tolist() == VECTORS.tolist()
+
+
+def test_sentences_in_several_files_outlive_the_loss_of_one(tmp_path: Path) -> None:
+    """As two processes write them that encode the same at the same time."""
+    one, two = VectorCache(tmp_path).of(Counting()), VectorCache(tmp_path).of(Counting())
+    one.encode(["a", "bb"])
+    two.encode(["bb", "ccc"])
+    both = VectorCache(tmp_path).of(Counting())
+    first, second = shards(tmp_path)
+    content = bytearray(first.read_bytes())
+    content[-8] ^= 1
+    first.write_bytes(content)
+    rows, vectors = both.stored(["a", "bb", "ccc"])
+    assert rows.tolist() in ([0, 1], [1, 2]) and vectors.tolist() == [expected(["a", "bb", "ccc"][row]) for row in rows]
+    second.unlink()
+    assert len(both.stored(["a", "bb", "ccc"])[0]) == 0
+    assert both.encode(["a", "bb", "ccc"]).n_new == 3
+
+
+ANOTHER_PROCESS = """
+import sys
+import numpy as np
+from harness.cache import VectorCache
+
+class Encoder:
+    name, fingerprint, dim, uses_lang = "theirs", "theirs", 3, False
+    def encode(self, sentences, *, lang=None): return np.ones((len(sentences), 3), np.float32)
+
+vectors = VectorCache(sys.argv[1], max_bytes=1).of(Encoder())
+for line in sys.stdin:
+    print(vectors.encode([f"sentence {i}" for i in range(50)]).n_new, flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs locks of files")
+def test_what_another_process_uses_is_not_deleted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", ANOTHER_PROCESS, str(tmp_path)], stdin=-1, stdout=-1, stderr=-1, text=True
+    ) as theirs:
+        assert theirs.stdin and theirs.stdout and theirs.stderr
+
+        def ask() -> str:
+            assert theirs.stdin and theirs.stdout
+            print("encode", file=theirs.stdin, flush=True)
+            return theirs.stdout.readline().strip()
+
+        assert ask() == "50"
+        store = VectorCache(tmp_path, max_bytes=1)
+        store.of(Counting("old")).encode(["a"])
+        ours = store.of(Counting("ours"))
+        ours.encode(["a"])
+        assert set(store.size()) == {"theirs theirs", "counting ours"}
+        assert (ask(), ours.encode(["a"]).n_new) == ("0", 0)
+        theirs.stdin.close()
+        assert theirs.wait() == 0 and theirs.stderr.read().count("warning: ") == 1
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert "more than the limit of 0.0 MB" in warning and "HARNESS_CACHE_GB" in warning
+    store.of(Counting("ours"))
+    assert set(store.size()) == {"counting ours"}
+
+
+def test_the_limit_is_kept_while_vectors_are_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cache, "CHUNK", 100)
+    sentences = [f"sentence {i}" for i in range(1500)]
+    store = VectorCache(tmp_path, max_bytes=30_000)
+    store.of(Counting("old")).encode(sentences[:300])
+    growing = store.of(Counting("growing"))
+    growing.encode(sentences[:400])
+    assert set(store.size()) == {"counting old", "counting growing"} and capsys.readouterr().err == ""
+    growing.encode(sentences[:800])
+    assert set(store.size()) == {"counting growing"} and capsys.readouterr().err == ""
+    growing.encode(sentences)
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert "take 0.0 MB, more than the limit of 0.0 MB" in warning
+    assert growing.encode(sentences).n_new == 0
+
+
+def test_how_often_the_cache_is_looked_at_does_not_grow_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "CHUNK", 1)
+    store, n_looked = VectorCache(tmp_path, max_bytes=0), []
+    look = cache._bytes_in
+    monkeypatch.setattr(cache, "_bytes_in", lambda folder: n_looked.append(folder) or look(folder))
+    store.of(Counting()).encode([f"sentence {i}" for i in range(200)])
+    assert 20 < len(n_looked) < 60
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs locks of files")
+def test_a_folder_that_was_cleared_is_in_use_again(tmp_path: Path) -> None:
+    store = VectorCache(tmp_path, max_bytes=1)
+    vectors = store.of(Counting())
+    vectors.encode(["a"])
+    store.clear()
+    vectors.encode(["bb"])
+    store.of(Counting("other")).encode(["a"])
+    assert set(store.size()) == {"counting v1", "counting other"}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -77,3 +79,74 @@ def test_what_another_process_is_writing_stays(tmp_path: Path) -> None:
 def test_a_folder_that_is_gone_lists_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert files.listed(tmp_path / "none") == files.listed(tmp_path / "file") == []
+
+
+CLAIMS = """
+import os, signal, sys
+from pathlib import Path
+from harness import files
+
+with files.temporary_folder() as folder:
+    print(folder, flush=True)
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs locks of files")
+def test_temporary_folders_of_killed_processes_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And neither those that are in use nor anybody else's."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "leaderboard-of-somebody").mkdir()
+    (tmp_path / "leaderboard-link").symlink_to(tmp_path / "leaderboard-of-somebody")
+    with subprocess.Popen(
+        [sys.executable, "-c", CLAIMS], env={**os.environ, "TMPDIR": str(tmp_path)}, stdin=-1, stdout=-1, text=True
+    ) as process:
+        assert process.stdin and process.stdout
+        other = Path(process.stdout.readline().strip())
+        (other / "vectors").mkdir()
+        with files.temporary_folder() as first, files.temporary_folder() as second:
+            assert other.is_dir() and len({first, second, other}) == 3
+            assert {first, second} < set(tmp_path.iterdir())
+        process.stdin.close()
+        assert process.wait() == -signal.SIGKILL and other.is_dir()
+    with files.temporary_folder() as third:
+        assert names(tmp_path) == sorted([third.name, "leaderboard-of-somebody", "leaderboard-link"])
+    assert names(tmp_path) == ["leaderboard-link", "leaderboard-of-somebody"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs locks of files")
+def test_a_folder_goes_once_nobody_claims_it(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+    one, two = files.Claim(folder), files.Claim(folder)
+    (folder / "file").write_text("")
+    one.release()
+    assert not files.remove_unclaimed(folder) and two.is_valid and names(folder) == [".in-use", "file"]
+    del two  # as when the process ends
+    assert names(folder) == ["file"]
+    assert files.remove_unclaimed(folder) and not folder.exists()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    folder.symlink_to(elsewhere)
+    assert not files.remove_unclaimed(folder) and folder.exists() and names(elsewhere) == []
+    folder.unlink()
+    assert files.remove_unclaimed(folder)  # where there is none any more
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs locks of files")
+def test_a_folder_that_is_removed_while_it_is_claimed_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, lock, n_locked = tmp_path / "a", files.fcntl.flock, []
+
+    def late(descriptor: int, operation: int) -> None:
+        n_locked.append(descriptor)
+        if len(n_locked) == 1:
+            shutil.rmtree(folder)
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(files.fcntl, "flock", late)
+    claim = files.Claim(folder)
+    assert claim.is_valid and len(n_locked) == 2 and not files.remove_unclaimed(folder)
+    shutil.rmtree(folder)
+    assert not claim.is_valid

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from harness.errors import LanguageError, VectorError
 from harness.memory import encode_if_it_fits, is_out_of_memory
 
 
@@ -83,3 +86,34 @@ def test_what_did_not_fit_is_let_go_before_the_next_attempt() -> None:
 
     assert encode_if_it_fits(SimpleNamespace(encode=encode), ["a", "b"], None) is None
     assert alive == []
+
+
+def returns(vectors: object) -> Any:
+    return SimpleNamespace(name="own", dim=2, encode=lambda sentences, *, lang: vectors)
+
+
+def test_nothing_returned_is_an_error_at_once_and_no_want_of_memory() -> None:
+    with pytest.raises(VectorError, match="'own' returned NoneType for 2 sentences"):
+        encode_if_it_fits(returns(None), ["a", "b"], None)
+
+
+def test_the_text_of_a_sentence_says_nothing_of_memory() -> None:
+    nan = np.full((2, 2), np.nan)
+    with pytest.raises(VectorError, match="NaN in row 7 for the sentence 'CUDA out of memory'"):
+        encode_if_it_fits(returns(nan), ["CUDA out of memory", "b"], None, [7, 8])
+
+    def refuses(sentences: object, *, lang: object) -> None:
+        raise LanguageError("no vectors for 'out of memory'")
+
+    with pytest.raises(LanguageError):
+        encode_if_it_fits(SimpleNamespace(encode=refuses), ["a", "b"], None)  # type: ignore[arg-type]
+
+
+def test_what_it_prints_is_not_on_stdout(capfd: pytest.CaptureFixture[str]) -> None:
+    def encode(sentences: object, *, lang: object) -> np.ndarray:
+        print("loading")
+        os.system("echo working")
+        return np.zeros((1, 2), np.float32)
+
+    encode_if_it_fits(SimpleNamespace(dim=2, encode=encode), ["a"], None)  # type: ignore[arg-type]
+    assert capfd.readouterr() == ("", "loading\nworking\n")

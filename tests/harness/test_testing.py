@@ -269,3 +269,12 @@ def test_fingerprint_that_changes_when_the_model_is_loaded():
 def test_sample_sentences_are_worth_it():
     assert len(set(SENTENCES)) == len(SENTENCES)
     assert max(map(len, SENTENCES)) > 10 * min(map(len, SENTENCES))
+
+
+def test_masked_values_are_no_numbers():
+    def masked(vectors, sentences):
+        return np.ma.array(vectors, mask=np.arange(vectors.size).reshape(vectors.shape) == 1)
+
+    with pytest.raises(AssertionError, match="returned masked values"):
+        check_encoder(encoding(masked))
+    check_encoder(encoding(lambda vectors, sentences: np.ma.array(vectors)))

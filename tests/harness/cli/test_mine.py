@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import get_args
 
@@ -328,3 +328,57 @@ def test_an_encoder_that_fails_gives_one_line(leaderboard: Leaderboard, encoder:
 def test_files_and_an_encoder_are_needed(leaderboard: Leaderboard) -> None:
     assert "--encoder" in one_line_error(leaderboard("mine", "news.de", "news.en"))
     assert "FILE.en" in one_line_error(leaderboard("mine", "news.de", "--encoder", "chargrams"))
+
+
+NOISY = """
+import os
+from own import Letters
+
+os.system("echo importing")
+
+class Noisy(Letters):
+    def encode(self, sentences, *, lang=None):
+        print("encoding")
+        os.system("echo working")
+        os.chdir("elsewhere")
+        return super().encode(sentences, lang=lang)
+
+def loud():
+    print("loading")
+    os.chdir("elsewhere")
+    return Noisy("plain")
+
+def forgetful():
+    encoder = Letters("forgetful")
+    encoder.encode = lambda sentences, *, lang: None
+    return encoder
+"""
+
+
+@pytest.fixture
+def noisy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Those encoders, in this process."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "noisy.py").write_text(NOISY)
+    (tmp_path / "elsewhere").mkdir()
+    yield
+    for name in ("own", "noisy"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.usefixtures("noisy")
+def test_an_encoders_own_output_and_folder_are_not_ours(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    printed = []
+    for factory in ("own:letters", "noisy:loud"):
+        spec = f"python:{factory}?name=letters"
+        assert called("news.de", "news.en", "--encoder", spec, "--cache-dir", factory) == 0
+        printed.append(capfd.readouterr())
+    assert printed[0].out and printed[1].out == printed[0].out
+    assert {"importing", "loading", "encoding", "working"} <= set(printed[1].err.splitlines())
+    assert not list((tmp_path / "elsewhere").rglob("*.shard")) and list((tmp_path / "noisy:loud").rglob("*.shard"))
+
+
+@pytest.mark.usefixtures("noisy")
+def test_an_encode_without_return_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    assert called("news.de", "news.en", "--encoder", "python:noisy:forgetful?name=letters") == 2
+    assert "error: encoder 'letters' returned NoneType for 1 sentences" in capfd.readouterr().err

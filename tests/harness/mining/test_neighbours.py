@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -178,6 +181,71 @@ def test_checkpoints_of_another_search_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="file: cannot be written"):
         nearest(x, y, checkpoint=tmp_path / "file")
+
+
+@pytest.fixture
+def interrupted(backend: str, tmp_path: Path) -> tuple[Path, Callable[[], object]]:
+    """The state of a search, and what goes on with it."""
+    x, y = vectors(40, 6, 0), vectors(30, 6, 1)
+
+    def interrupt(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    def search(**options: Any) -> object:
+        return nearest(x, y, backend=backend, block=8, checkpoint=tmp_path, **options)
+
+    with pytest.raises(KeyboardInterrupt):
+        search(on_progress=interrupt)
+    return tmp_path / "search.npz", search
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"done": np.array([8, 8])},
+        {"done": np.array(8.0)},
+        {"done": np.array(-1)},
+        {"done": np.array(41)},
+        {"done": None},
+        {"row": None},
+        {"row": np.zeros(3)},
+        {"row": np.zeros((40, 4), np.complex128)},
+    ],
+    ids=str,
+)
+def test_states_that_do_not_fit_are_one_line(
+    change: dict[str, Any], interrupted: tuple[Path, Callable[[], object]]
+) -> None:
+    """Files that are whole, and hold what no search has written."""
+    file, search = interrupted
+    with np.load(file) as stored:
+        arrays = dict(stored)
+    ((name, array),) = change.items()
+    name = name if name == "done" else min(arrays.keys() - {"done", "digest"})
+    arrays = {key: value for key, value in {**arrays, name: array}.items() if value is not None}
+    np.savez(file, **arrays)
+    with pytest.raises(InputError, match=rf"search\.npz cannot be read \(.*{name}.*remove it to begin anew"):
+        search()
+
+
+def test_files_that_are_no_states_are_one_line(interrupted: tuple[Path, Callable[[], object]]) -> None:
+    file, search = interrupted
+    content = bytearray(file.read_bytes())
+    for signature, offset in ((b"PK\1\2", 10), (b"PK\3\4", 8)):  # the directory's entries, and those of the members
+        at = content.find(signature)
+        while at >= 0:
+            content[at + offset : at + offset + 2] = (77).to_bytes(2, "little")  # a method of compression
+            at = content.find(signature, at + 1)
+    array = file.with_name("array.npy")
+    np.save(array, np.zeros(3))
+    for damaged in (bytes(content), array.read_bytes(), b"", b"PK"):
+        file.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"cannot be read .*remove it to begin anew"):
+            search()
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(InputError, match="a fifo"):
+        search()
 
 
 def test_results_are_the_same_bytes_whatever_the_number_of_threads(backend: str) -> None:
