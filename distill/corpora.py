@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import re
 import zipfile
 import zlib
@@ -338,25 +339,33 @@ def _read_tmx_zip(corpus: Corpus) -> _Pairs:
 
 def _tmx_pairs(stream: Any, corpus: Corpus) -> _Pairs:
     """The translation units that have both languages."""
+    body = None
+    for event, element in _xml_events(stream, corpus.files[0]):
+        if element.tag == "body" and event == "start":
+            body = element
+        if element.tag != "tu" or event != "end":
+            continue
+        segments = {_language(variant): variant.find("seg") for variant in element.iter("tuv")}
+        source, target = segments.get(corpus.source_lang), segments.get(corpus.target_lang)
+        if source is not None and target is not None:
+            yield " ".join(_text(source).split()), " ".join(_text(target).split())
+        if body is not None:
+            body.clear()  # or the whole file would be kept
+
+
+def _xml_events(stream: Any, path: Path) -> Iterator[tuple[str, Element]]:
+    """Start and end of every element. Raises InputError."""
     from xml.etree.ElementTree import ParseError, iterparse
 
-    body = None
     try:
-        for event, element in iterparse(stream, ("start", "end")):
-            if element.tag == "body" and event == "start":
-                body = element
-            if element.tag != "tu" or event != "end":
-                continue
-            segments = {_language(variant): variant.find("seg") for variant in element.iter("tuv")}
-            source, target = segments.get(corpus.source_lang), segments.get(corpus.target_lang)
-            if source is not None and target is not None:
-                yield " ".join(_text(source).split()), " ".join(_text(target).split())
-            if body is not None:
-                body.clear()  # or the whole file would be kept
+        yield from iterparse(stream, ("start", "end"))
     except ParseError as error:
-        raise InputError(
-            f"{corpus.files[0]}:{error.position[0]}: not TMX ({str(error).partition(':')[0]}); fetch it again"
-        ) from None
+        why = f":{error.position[0]}: not TMX ({str(error).partition(':')[0]})"
+    except (LookupError, ValueError) as error:  # an encoding that Python or the parser does not have
+        why = f": not TMX ({error})"
+    else:
+        return
+    raise InputError(f"{path}{why}; fetch it again")
 
 
 def _language(variant: Element) -> str:
@@ -365,9 +374,19 @@ def _language(variant: Element) -> str:
 
 
 def _text(element: Element) -> str:
-    parts = [element.text or ""]
-    for child in element:
-        parts += ["" if child.tag in _CODE_ELEMENTS else _text(child), child.tail or ""]
+    """The text in an element without its mark-up, which may be nested to any depth."""
+    parts: list[str] = []
+    left: list[Element | str] = [element]  # the next one last
+    while left:
+        item = left.pop()
+        if isinstance(item, str):
+            parts.append(item)
+            continue
+        parts.append(item.text or "")
+        for child in reversed(item):
+            left.append(child.tail or "")
+            if child.tag not in _CODE_ELEMENTS:
+                left.append(child)
     return "".join(parts)
 
 
@@ -385,7 +404,15 @@ def _buffered(stream: IO[bytes]) -> Iterable[bytes]:
 def _zip_errors(path: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+    except (
+        OSError,
+        EOFError,
+        zlib.error,
+        lzma.LZMAError,
+        zipfile.BadZipFile,
+        NotImplementedError,
+        RuntimeError,
+    ) as error:
         raise InputError(f"{path}: not a zip file that can be read ({error}); fetch it again") from None
 
 
