@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from functools import partial
 from hashlib import sha256
 from math import isfinite
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,7 +21,7 @@ from harness.data import DataDir, Source
 from harness.encoder import Encoder
 from harness.errors import HarnessError, InputError, LanguageError, VectorError, unknown_name
 from harness.names import check_name, split_tag
-from harness.results import Result, ResultStore, mean_metrics
+from harness.results import Result, ResultStore, cannot_write, mean_metrics
 from harness.rows import drop_rows, has_rows, rows_folder, save_rows
 from harness.tasks import Rows, Task
 
@@ -107,6 +108,14 @@ def _absent(
     return InputError(f"subset {name!r} is not in the data ({listed} missing){hint}")
 
 
+def no_data(tasks: Sequence[Task], data: DataDir) -> InputError:
+    """The error for a plan with nothing in it."""
+    names = " or ".join(task.name for task in tasks)
+    if data.stand_in:
+        return InputError(f"the bundled sample has no data set of {names}; give --data-dir or set HARNESS_DATA")
+    return InputError(f"no data set of {names} found in {data.root}; see `leaderboard data status`")
+
+
 def check_data(plan: Sequence[Planned]) -> None:
     """Read all that is planned once, so that a bad line is met before hours of encoding. Raises InputError."""
     for planned in plan:
@@ -188,15 +197,18 @@ class Run:
     ) -> Result:
         stored = self._stored(blank, task)
         if stored is not None:
-            self.progress.finish(stored, task.metrics[0], True)
+            self.progress.finish(stored, task.main_metric, True)
             return stored
         result, rows = _measure(blank, encoder, vectors, task, source, modules, self.progress)
         if self.store:
             folder = rows_folder(self.store.root, result)
-            drop_rows(folder, source.subset)  # of an earlier measurement
+            try:
+                drop_rows(folder, source.subset)  # of an earlier measurement
+            except OSError as error:  # no fault of the encoder's
+                raise cannot_write(Path(error.filename or folder), error) from None
             save_rows(folder, source.subset, rows, self.save_rows or "npz")
             self.store.merge([result], partial(averages_of, task))
-        self.progress.finish(result, task.metrics[0], False)
+        self.progress.finish(result, task.main_metric, False)
         return result
 
     def _stored(self, blank: Result, task: Task) -> Result | None:
