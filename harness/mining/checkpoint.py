@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import InputError
-from harness.files import replacing
+from harness.files import refuse_special, replacing
 from harness.mining.vectors import AT_ONCE, Side
 from harness.results import cannot_write
 
@@ -38,6 +38,7 @@ class Checkpoint:
         """
         if self._file is None or not self._file.exists():
             return None
+        refuse_special(self._file)
         try:
             with np.load(self._file, allow_pickle=False) as stored:
                 found = dict(stored)
