@@ -50,13 +50,12 @@ def open_model(location: str, revision: str | None, load: Callable[[Source], T])
     Raises:
         InputError: no such folder or model, a hub that cannot be reached, a folder that is no model of this kind.
     """
-    folder = Path(location).expanduser()
-    if folder.is_dir():
+    if folder := model_folder(location):
         if revision:
             raise InputError(f"{location!r} is a folder: `revision` is for models of a hub")
         source = Source(str(folder), f"sha256:{folder_digest(folder)[:16]}")
         return _load(location, source, load), source
-    if folder.is_absolute() or location.startswith((".", "~")) or location.count("/") > 1:
+    if location.startswith((".", "~")) or location.count("/") > 1 or Path(location).is_absolute():
         raise InputError(f"no model folder {location!r}")
     cached = cached_snapshot(location, revision)
     failed: InputError | None = None
@@ -76,10 +75,20 @@ def open_model(location: str, revision: str | None, load: Callable[[Source], T])
     return _load(location, source, load), source
 
 
+def model_folder(location: str) -> Path | None:
+    """The folder at `location`, if there is one."""
+    try:
+        folder = Path(location).expanduser()
+        return folder if folder.is_dir() else None
+    except (OSError, RuntimeError, ValueError):  # too long for a path, `~` of an unknown user, a NUL
+        return None
+
+
 def folder_digest(folder: Path) -> str:
     """SHA-256, in hexadecimal, over the names and contents of the files of a model folder, sorted by name.
 
-    Files that no loader reads (hidden ones, Markdown, weights of other backends) do not count.
+    Files that no loader reads (hidden ones, Markdown, weights of other backends) do not count. Raises InputError if one
+    cannot be read.
     """
     digest = hashlib.sha256()
     for path in sorted(_files_of(folder), key=lambda p: p.relative_to(folder).parts):
@@ -87,9 +96,12 @@ def folder_digest(folder: Path) -> str:
         if path.suffix in _UNREAD_SUFFIXES or any(p.startswith(".") or p in _UNREAD_FOLDERS for p in parts):
             continue
         content = hashlib.sha256()
-        with path.open("rb") as file:
-            while block := file.read(_READ_AT_ONCE):
-                content.update(block)
+        try:
+            with path.open("rb") as file:
+                while block := file.read(_READ_AT_ONCE):
+                    content.update(block)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({error.strerror})") from None
         digest.update(f"{'/'.join(parts)}\0{content.hexdigest()}\n".encode())
     return digest.hexdigest()
 

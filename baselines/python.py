@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from operator import attrgetter
 from pathlib import Path
@@ -55,9 +56,10 @@ def find(location: str) -> Callable[..., Any]:
 
 
 def _search_current_directory() -> None:
-    here = str(Path.cwd())
-    if here not in sys.path and "" not in sys.path:
-        sys.path.insert(0, here)
+    with suppress(FileNotFoundError):  # deleted meanwhile: nothing can be found in it
+        here = str(Path.cwd())
+        if here not in sys.path and "" not in sys.path:
+            sys.path.insert(0, here)
     importlib.invalidate_caches()  # the module may be younger than the last look into its folder
 
 

@@ -198,6 +198,11 @@ def _positions(model: Any) -> int | None:
 
 
 def _output_dim(name: str, model: Any, truncate_dim: int | None) -> int:
+    stored = model.truncate_dim
+    if stored is not None and not (isinstance(stored, int) and stored >= 1):
+        raise InputError(
+            f"{name}: the model's folder says truncate_dim {stored!r}; mend config_sentence_transformers.json"
+        )
     dim = model.get_embedding_dimension()
     if dim is None:
         raise InputError(f"{name}: the model does not say how long its vectors are")

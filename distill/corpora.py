@@ -286,25 +286,33 @@ def _read_tmx_zip(corpus: Corpus) -> _Pairs:
 
 def _tmx_pairs(stream: Any, corpus: Corpus) -> _Pairs:
     """The translation units that have both languages."""
+    body = None
+    for event, element in _xml_events(stream, corpus.files[0]):
+        if element.tag == "body" and event == "start":
+            body = element
+        if element.tag != "tu" or event != "end":
+            continue
+        segments = {_language(variant): variant.find("seg") for variant in element.iter("tuv")}
+        source, target = segments.get(corpus.source_lang), segments.get(corpus.target_lang)
+        if source is not None and target is not None:
+            yield " ".join(_text(source).split()), " ".join(_text(target).split())
+        if body is not None:
+            body.clear()  # or the whole file would be kept
+
+
+def _xml_events(stream: Any, path: Path) -> Iterator[tuple[str, Element]]:
+    """Start and end of every element. Raises InputError."""
     from xml.etree.ElementTree import ParseError, iterparse
 
-    body = None
     try:
-        for event, element in iterparse(stream, ("start", "end")):
-            if element.tag == "body" and event == "start":
-                body = element
-            if element.tag != "tu" or event != "end":
-                continue
-            segments = {_language(variant): variant.find("seg") for variant in element.iter("tuv")}
-            source, target = segments.get(corpus.source_lang), segments.get(corpus.target_lang)
-            if source is not None and target is not None:
-                yield " ".join(_text(source).split()), " ".join(_text(target).split())
-            if body is not None:
-                body.clear()  # or the whole file would be kept
+        yield from iterparse(stream, ("start", "end"))
     except ParseError as error:
-        raise InputError(
-            f"{corpus.files[0]}:{error.position[0]}: not TMX ({str(error).partition(':')[0]}); {REMEDY}"
-        ) from None
+        why = f":{error.position[0]}: not TMX ({str(error).partition(':')[0]})"
+    except (LookupError, ValueError) as error:  # an encoding that Python or the parser does not have
+        why = f": not TMX ({error})"
+    else:
+        return
+    raise InputError(f"{path}{why}; {REMEDY}")
 
 
 def _language(variant: Element) -> str:
@@ -313,9 +321,19 @@ def _language(variant: Element) -> str:
 
 
 def _text(element: Element) -> str:
-    parts = [element.text or ""]
-    for child in element:
-        parts += ["" if child.tag in _CODE_ELEMENTS else _text(child), child.tail or ""]
+    """The text in an element without its mark-up, which may be nested to any depth."""
+    parts: list[str] = []
+    left: list[Element | str] = [element]  # the next one last
+    while left:
+        item = left.pop()
+        if isinstance(item, str):
+            parts.append(item)
+            continue
+        parts.append(item.text or "")
+        for child in reversed(item):
+            left.append(child.tail or "")
+            if child.tag not in _CODE_ELEMENTS:
+                left.append(child)
     return "".join(parts)
 
 

@@ -8,21 +8,49 @@ sentence-transformers is needed, and the vectors are theirs.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from baselines.batches import legal_text
-from baselines.huggingface import folder_digest
+from baselines.huggingface import folder_digest, model_folder
 from harness.errors import InputError
+from harness.files import refuse_special
 from harness.registry import EncoderInfo, never
+from harness.schema import read_json
+
+T = TypeVar("T")
 
 STUDENT = Path(__file__).parent / "models" / "student"
 _BLOCK = 8192  # sentences at a time: their token numbers take some 10 MB
+
+
+class _NamedModule(TypedDict):
+    type: str
+
+
+class _Module(_NamedModule, total=False):
+    """What is read of an entry of `modules.json`."""
+
+    path: str
+
+
+class _Settings(TypedDict, total=False):
+    """What is read of `config_sentence_transformers.json`."""
+
+    prompts: dict[str, str | None] | None
+    default_prompt_name: str | None
+    truncate_dim: Annotated[int, msgspec.Meta(ge=1)] | None
+
+
+class _Config(TypedDict, total=False):
+    """What is read of model2vec's `config.json`."""
+
+    normalize: bool | None
 
 
 class StaticEncoder:
@@ -92,8 +120,8 @@ def load(location: str, *, name: str | None = None, truncate_dim: int | None = N
     Raises:
         InputError: no such folder, a file in it that is missing or damaged, a model that has more than token vectors.
     """
-    folder = Path(location).expanduser()
-    if not folder.is_dir():
+    folder = model_folder(location)
+    if folder is None:
         raise InputError(f"no model folder {location!r}")
     files, is_normalised = module_folder(folder)
     prompt, stored_dim = _settings(folder / "config_sentence_transformers.json")
@@ -101,6 +129,8 @@ def load(location: str, *, name: str | None = None, truncate_dim: int | None = N
         from safetensors.numpy import load_file
         from tokenizers import Tokenizer
 
+        for file in ("model.safetensors", "tokenizer.json"):
+            refuse_special(files / file)
         table = token_vectors(load_file(files / "model.safetensors"))
         tokenizer = Tokenizer.from_file(str(files / "tokenizer.json"))
     except InputError as error:
@@ -130,34 +160,29 @@ def module_folder(folder: Path) -> tuple[Path, bool]:
     """Where the static module's files are, and whether a module that normalises follows it. Raises InputError."""
     path = folder / "modules.json"
     if not path.is_file():  # as model2vec saves it
-        return folder, (folder / "config.json").is_file() and bool(_json(folder / "config.json").get("normalize"))
-    modules = _json(path)
-    try:
-        kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
-    except (TypeError, KeyError):
-        raise InputError(f"{path}: no list of modules; copy the model's folder again") from None
+        config = folder / "config.json"
+        return folder, config.is_file() and bool(_json(config, _Config, "configuration").get("normalize"))
+    modules = _json(path, list[_Module], "list of modules")
+    kinds = [module["type"].rpartition(".")[2] for module in modules]
     if kinds not in (["StaticEmbedding"], ["StaticEmbedding", "Normalize"]):
         raise InputError(f"{path}: {' + '.join(kinds)} is no static model; use sentence-transformers:DIR")
     return folder / modules[0].get("path", ""), len(kinds) == 2
 
 
-def _json(path: Path) -> Any:
+def _json(path: Path, kind: type[T], what: str) -> T:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: no JSON ({error}); copy the model's folder again") from None
+        return read_json(path, kind)
+    except ValueError as error:
+        raise InputError(f"{path}: no {what} ({error}); copy the model's folder again") from None
 
 
 def _settings(path: Path) -> tuple[str, int | None]:
     """The prompt that sentence-transformers puts before every sentence, and how many components it keeps."""
     if not path.is_file():
         return "", None
-    config = _json(path)
-    try:
-        prompts, dim = config.get("prompts") or {}, config.get("truncate_dim")
-        return str(prompts.get(config.get("default_prompt_name")) or ""), None if dim is None else int(dim)
-    except (AttributeError, TypeError, ValueError):
-        raise InputError(f"{path}: no settings of sentence-transformers; copy the model's folder again") from None
+    settings = _json(path, _Settings, "settings of sentence-transformers")
+    prompts, name = settings.get("prompts") or {}, settings.get("default_prompt_name")
+    return (prompts.get(name) or "") if name else "", settings.get("truncate_dim")
 
 
 def token_vectors(tensors: dict[str, NDArray[Any]]) -> NDArray[np.float32]:

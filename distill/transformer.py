@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baselines import sentence_transformer
-from baselines.huggingface import folder_digest
+from baselines.huggingface import folder_digest, model_folder
 from baselines.sentence_transformer import SentenceTransformerEncoder
 from harness.cache import default_cache_dir
 from harness.errors import InputError, MissingExtraError
@@ -60,8 +60,8 @@ def load(location: str, **options: Any) -> SentenceTransformerEncoder:
             option that does not fit the model.
         MissingExtraError: the packages are not installed.
     """
-    folder = Path(location).expanduser()
-    if not folder.is_dir():
+    folder = model_folder(location)
+    if folder is None:
         raise InputError(f"no model folder {location!r}")
     digest = folder_digest(folder)[:16]
     ordinary = restored(folder, default_cache_dir() / "models" / f"{folder.resolve().name}-{digest}")
@@ -112,7 +112,7 @@ def restored(folder: Path, path: Path) -> Path:
 def _is_whole(path: Path) -> bool:
     try:
         return (path / _DIGEST).read_text(encoding="utf-8") == folder_digest(path)
-    except (OSError, UnicodeDecodeError):
+    except (OSError, UnicodeDecodeError, InputError):
         return False
 
 
@@ -154,7 +154,7 @@ def _write_ordinary(folder: Path, out: Path) -> None:
 def _check_json(path: Path) -> None:
     try:
         json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: no JSON ({error}); copy the model's folder again") from None
 
 

@@ -12,9 +12,9 @@ from harness.cache import VectorCache
 from harness.data import DataDir, bundled_sample, open_data_dir
 from harness.encoder import Encoder
 from harness.errors import HarnessError, InputError, NameTakenError
-from harness.registry import check_spec, encoder_info, encoder_names, load_encoder, one_line
+from harness.registry import check_spec, encoder_info, encoder_names, load_encoder, missing_attributes, one_line
 from harness.results import Result, ResultStore
-from harness.runner import Progress, Run, Silent, absent_sets, check_data, make_plan
+from harness.runner import Progress, Run, Silent, absent_sets, check_data, make_plan, no_data
 from harness.significance.update import update_statistics
 from harness.spec import Spec
 from harness.tasks import Task, get_task, task_names
@@ -58,7 +58,8 @@ def evaluate(
     """Measure one encoder.
 
     Args:
-        encoder: a spec string, or anything that follows the `Encoder` protocol.
+        encoder: a spec string (`sentence-transformers:DIR-or-HUB-ID`, say), or anything that follows the `Encoder`
+            protocol.
         tasks: a task, its name, or several; all by default.
         subsets: a subset, language or group, or several; all that are found by default.
         data_dir: folder with the data sets; `$HARNESS_DATA` by default, else the bundled sample.
@@ -77,6 +78,8 @@ def evaluate(
         HarnessError: bad data, an unknown name, a missing package, vectors that are no vectors.
         RuntimeError: the encoder failed on a subset (its own error is the cause).
     """
+    if not isinstance(encoder, str):
+        _check_encoder(encoder)
     if results:
         _check_folder(Path(results))
     names = [subsets] if isinstance(subsets, str) else subsets
@@ -138,7 +141,7 @@ def run_suite(
             listed = " ".join(names[:12]) + (" ..." if len(names) > 12 else "")
             progress.note(f"not in the data directory: {task} {listed}")
     if not plan:
-        raise InputError(f"no data set found in {data.root}; see `leaderboard data status`")
+        raise no_data(chosen_tasks, data)
     check_data(plan)
     for source in [source for planned in plan for source in planned.sources if source.is_published is False]:
         progress.note(f"warning: {source.dataset} {source.subset}: not the published files; `leaderboard data verify`")
@@ -176,6 +179,21 @@ def choose_data(data_dir: str | Path | None = None, suite: str | None = None) ->
     if suite == "paper":
         raise InputError("--suite paper needs the data: give --data-dir or set HARNESS_DATA")
     return bundled_sample()
+
+
+def _check_encoder(encoder: object) -> None:
+    """Refuse another library's model, before anything is measured in vain."""
+    lacks = ([] if hasattr(encoder, "name") else ["name"]) + missing_attributes(encoder)
+    if isinstance(encoder, type):
+        what = f"{encoder.__name__} is a class, no encoder"
+    elif lacks:
+        what = f"{type(encoder).__name__} is no encoder, it lacks {', '.join(lacks)}"
+    else:
+        return
+    raise InputError(
+        f"{what}; give a spec string such as 'sentence-transformers:DIR-or-HUB-ID', or an object with name, "
+        "fingerprint, dim, uses_lang and encode"
+    )
 
 
 def _check_folder(results: Path) -> None:

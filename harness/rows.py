@@ -38,9 +38,17 @@ def has_rows(folder: Path, subset: str, file_format: str | None = None) -> bool:
 
 
 def drop_rows(folder: Path, subset: str) -> None:
-    """Delete the rows of a subset, in whatever format: they must not outlive the record that they belong to."""
+    """Delete the rows of a subset, in whatever format: they must not outlive the record that they belong to.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
     for file_format in FORMATS if folder.is_dir() else ():
-        rows_file(folder, subset, file_format).unlink(missing_ok=True)
+        path = rows_file(folder, subset, file_format)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise cannot_write(path, error) from None
 
 
 def save_rows(folder: Path, subset: str, rows: Rows, file_format: str) -> Path:

@@ -109,6 +109,14 @@ def _absent(
     return InputError(f"subset {name!r} is not in the data ({listed} missing){hint}")
 
 
+def no_data(tasks: Sequence[Task], data: DataDir) -> InputError:
+    """The error for a plan with nothing in it."""
+    names = " or ".join(task.name for task in tasks)
+    if data.stand_in:
+        return InputError(f"the bundled sample has no data set of {names}; give --data-dir or set HARNESS_DATA")
+    return InputError(f"no data set of {names} found in {data.root}; see `leaderboard data status`")
+
+
 def check_data(plan: Sequence[Planned]) -> None:
     """Read all that is planned once, so that a bad line is met before hours of encoding. Raises InputError."""
     for planned in plan:
@@ -193,7 +201,7 @@ class Run:
     ) -> Result:
         stored = self._stored(blank, task)
         if stored is not None:
-            self.progress.finish(stored, task.metrics[0], True)
+            self.progress.finish(stored, task.main_metric, True)
             return stored
         result, rows = _measure(blank, encoder, vectors, task, source, modules, self.progress)
         if self.store:
@@ -202,7 +210,7 @@ class Run:
                 drop_rows(folder, source.subset)  # of an earlier measurement
                 save_rows(folder, source.subset, rows, self.save_rows or "npz")
                 self.store.merge([result], partial(averages_of, task))
-        self.progress.finish(result, task.metrics[0], False)
+        self.progress.finish(result, task.main_metric, False)
         return result
 
     def _is_outdated(self, encoder: Encoder) -> bool:

@@ -119,9 +119,7 @@ def test_no_file_breaks_a_command(
                     monkeypatch.setenv(name, value)
                 code = leaderboard_here(*command)
             printed = capsys.readouterr()
-            told = (
-                f"input {number}, {path.relative_to(work)} {done}: {' '.join(command)}: {code}\n{printed.err[-999:]}"
-            )
+            told = f"input {number}, {path.relative_to(work)} {done}: {' '.join(command)}: {code}\n{printed.err[-999:]}"
             errors = [line for line in printed.err.splitlines() if line.startswith("error: ")]
             assert code in (0, 1, 2, 3) and "Traceback" not in printed.err, told
             assert code != 2 or len(errors) == 1, told

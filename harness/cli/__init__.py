@@ -7,6 +7,7 @@ planned failed. Logs and progress go to stderr, data to stdout. Nothing heavy is
 from __future__ import annotations
 
 import errno
+import io
 import os
 import shlex
 import sys
@@ -14,7 +15,7 @@ import threading
 import traceback
 from collections.abc import Sequence
 from importlib.metadata import entry_points
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 import typer
 
@@ -24,6 +25,7 @@ from harness.errors import HarnessError
 GROUP = "harness.commands"
 _STORE_NOTHING = ("check", "compare", "rerun")
 _SOFTWARE_ERROR = 70  # EX_SOFTWARE of sysexits.h
+_OF_OUTPUT = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EBADF)  # where an error names no file
 
 
 def make_app() -> typer.Typer:
@@ -53,6 +55,7 @@ def make_app() -> typer.Typer:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit."""
+    _mend_streams()
     sys.exit(_run(list(sys.argv[1:] if arguments is None else arguments)))
 
 
@@ -78,11 +81,14 @@ def _run(arguments: list[str]) -> int:
     except BrokenPipeError:  # the reader of our output (`| head`) has gone, which is no failure
         _silence(sys.stdout)
         return 0
-    except OSError as error:
-        if error.filename is None and error.errno in (errno.ENOSPC, errno.EIO, errno.EFBIG):
-            _silence(sys.stdout)
-            return _fail(f"output cannot be written ({error.strerror})")
-        return _crash()
+    except (OSError, MemoryError, UnicodeEncodeError) as error:
+        if os.environ.get("HARNESS_DEBUG"):
+            traceback.print_exc()
+        _give_up_output()
+        return _fail(_cause(error))
+    except RuntimeError as error:
+        refused = _refused_by_pathlib(error)
+        return _fail(refused) if refused else _crash()
     except Exception as error:
         # Usage errors: their classes have moved between releases of Typer, their method has not.
         message = getattr(error, "format_message", None)
@@ -91,7 +97,7 @@ def _run(arguments: list[str]) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             say(message())
             return 2
-        return _fail(message())
+        return _fail(message().replace(": Value error, ", ": "))  # the validator's own words
 
 
 class _Farewell:
@@ -113,11 +119,8 @@ class _Farewell:
 
 
 def say(line: str) -> None:
-    """Print a line to stderr; what cannot be written there (a full disk) is no reason to stop."""
-    try:
-        print(line, file=sys.stderr, flush=True)
-    except OSError:
-        _silence(sys.stderr)
+    """Print a line to stderr."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def echo(text: str) -> None:
@@ -128,9 +131,84 @@ def echo(text: str) -> None:
         _silence(sys.stdout)
 
 
+def _mend_streams() -> None:
+    """Make stdin, stdout and stderr what the rest takes them for, whatever the process was started with.
+
+    A closed descriptor is filled, or the next file that is opened would get its number, and what is printed would go
+    in there. Then reading from stdin gives nothing, writing to stdout fails, as on one that is closed, and stderr takes
+    everything: what cannot be told is no reason to stop. A character that an encoding lacks is printed as an escape.
+    """
+    for descriptor, access in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, access), True)  # open takes the lowest number that is free
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115  (a number, for as long as the process)
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    if sys.stderr is sys.__stderr__:  # else somebody, a test say, has put another in its place
+        encoding = sys.stderr.encoding if sys.stderr else "utf-8"
+        raw = io.BufferedWriter(_Forgiving(2, "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(raw, encoding, "backslashreplace", line_buffering=True)
+
+
+class _Forgiving(io.FileIO):
+    """A file that drops what it cannot take: a full disk, or a reader that has gone."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return memoryview(data).nbytes
+
+
+def _give_up_output() -> None:
+    """Drop what is still to be written to stdout, if that fails: Python would try once more at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _silence(sys.stdout)
+
+
 def _silence(stream: TextIO) -> None:
     """Let Python not try once more, at exit, to write what could not be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _cause(error: OSError | MemoryError | UnicodeEncodeError) -> str:
+    """What in the environment or in the input makes a command fail: none of these errors is a bug of ours."""
+    if isinstance(error, UnicodeEncodeError):
+        what = f"{error.object[: error.end][-40:]!r} cannot be written as {error.encoding} ({error.reason})"
+        return f"{what}; change the name or the file that it comes from"
+    if isinstance(error, MemoryError):
+        return f"memory does not suffice ({error})" if str(error) else "memory does not suffice"
+    reason = error.strerror or str(error) or type(error).__name__
+    file = error.filename if error.filename2 is None else error.filename2
+    if file is not None:
+        return f"{os.fsdecode(file) if isinstance(file, bytes) else file}: {reason}"
+    if error.errno in _OF_OUTPUT:
+        return f"output cannot be written ({reason})"
+    if error.errno == errno.ENOENT and not _is_somewhere():
+        return "the current folder is no longer there; change to another one"
+    return f"{reason}; HARNESS_DEBUG=1 prints where"
+
+
+def _refused_by_pathlib(error: RuntimeError) -> str:
+    """What pathlib says of a path without meaning (`~` of an unknown user, links in a circle); empty if it does not."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    if frame.f_globals.get("__name__", "").partition(".")[0] != "pathlib":
+        return ""
+    path = frame.f_locals.get("self")
+    return str(error) if path is None else f"{path}: {error}"
+
+
+def _is_somewhere() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109  (Path.cwd imports nothing that it needs)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _crash() -> int:

@@ -110,7 +110,7 @@ def check(
     if run and (cached or device or batch_size):
         raise InputError("--run measures nothing: leave out --cached, --device and --batch-size")
     against = results_folder(against)
-    if run and run.resolve() == against.resolve():
+    if run and os.path.realpath(run) == os.path.realpath(against):  # unlike resolve(), of a loop of links too
         raise InputError(f"{run}: --run and --against name the same folder; every record would agree with itself")
     everything = _records(against, "--against")
     specs = _specs(encoder or (), everything)
@@ -156,7 +156,7 @@ def _records(folder: Path, option: str) -> list[Result]:
 
     found = ResultStore(folder).load()
     if not found:
-        raise InputError(f"{folder}: no results in there; name a folder with some ({option})")
+        raise InputError(f"no stored results in the folder {folder}; name one that has some ({option})")
     return found
 
 

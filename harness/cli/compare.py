@@ -116,7 +116,7 @@ def _plan(
 ) -> list[Planned]:
     from harness.errors import InputError, unknown_name
     from harness.evaluation import choose_data
-    from harness.runner import absent_sets, check_data, make_plan
+    from harness.runner import absent_sets, check_data, make_plan, no_data
     from harness.tasks import get_task, task_names
 
     data = choose_data(data_dir)
@@ -130,7 +130,7 @@ def _plan(
             raise unknown_name("metric", metric, known - {"threshold"})
     planned = make_plan(chosen, data, subsets or ())
     if not planned:
-        raise InputError(f"no data set found in {data.root}; see `leaderboard data status`")
+        raise no_data(chosen, data)
     if data.stand_in:
         progress.note(f"comparing on the bundled sample (no data directory); its sets are tagged @{data.stand_in}")
     elif not subsets:

@@ -131,7 +131,8 @@ def mine(
         raise InputError(f"--threshold is a number, not {threshold}")
     if backend is BackendChoice.faiss and checkpoint is not None:
         raise InputError("an approximate search has no checkpoints; leave out --checkpoint, or --backend faiss")
-    out = None if out is None or out == Path("-") else out.resolve()  # a link stays one: its file is replaced
+    # A link stays one: its file is replaced.
+    out = None if out is None or out == Path("-") else Path(os.path.realpath(out))
     _check_files(source, target, out, checkpoint)
     langs = _language(source, "--src-lang", src_lang), _language(target, "--trg-lang", trg_lang)
     if cache_dir:  # models that an encoder fetches go there too
@@ -213,7 +214,7 @@ def _check_files(source: Path, target: Path, out: Path | None, checkpoint: Path 
         _check_writable(checkpoint, checkpoint)
     if out is None:
         return
-    if out.exists() and not out.is_file():
+    if out.is_symlink() or (out.exists() and not out.is_file()):  # still a link: one of a circle
         raise InputError(f"--out {out} is no ordinary file; name one, or - for standard output")
     if out.exists() and any(out.samefile(path) for path in (source, target)):
         raise InputError(f"--out {out} would replace a file that is mined; name another")

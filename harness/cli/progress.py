@@ -37,7 +37,7 @@ class Watcher:
     def __init__(self, bars: Bars | None = None):
         self._bars = bars
         if bars:
-            self._subsets = bars.add_task("subsets", total=None)
+            self._subsets = bars.add_task("subsets", total=None, visible=False)
             self._sentences = bars.add_task("sentences", total=None, visible=False)
         self._done = self._total = 0
 
@@ -48,9 +48,9 @@ class Watcher:
     def start(self, encoder: str, n_subsets: int) -> None:
         """An encoder is loaded and has so many subsets to do."""
         self._done, self._total = 0, n_subsets
-        self._print(f"{encoder}: {n_subsets} subsets")
+        self._print(f"{encoder}: {n_subsets} subset{'' if n_subsets == 1 else 's'}")
         if self._bars:
-            self._bars.update(self._subsets, description=encoder, completed=0, total=n_subsets)
+            self._bars.update(self._subsets, description=encoder, completed=0, total=n_subsets, visible=True)
 
     def encoding(self, task: str, subset: str, done: int, total: int) -> None:
         """So many of a subset's new sentences are encoded."""

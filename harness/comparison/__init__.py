@@ -14,7 +14,6 @@ from harness.comparison.compared import (
     Kind,
     Outcome,
     compare_rows,
-    main_metric,
     significance,
     win_tie_loss,
 )
@@ -31,7 +30,6 @@ __all__ = [
     "compare_rows",
     "conclusion",
     "entries",
-    "main_metric",
     "measure_rows",
     "significance",
     "tables",

@@ -105,11 +105,6 @@ def significance(resampling: Resampling) -> float:
     return round(1 - resampling.level, 12)
 
 
-def main_metric(task: Task) -> str:
-    """What a task is compared by: its main metric; of language bias, the difference."""
-    return _BIAS if _BIAS in task.metrics else task.metrics[0]
-
-
 def compare_rows(
     plan: Sequence[Planned], measured: Sequence[Measured], resampling: Resampling, metric: str | None = None
 ) -> list[Compared]:
@@ -123,7 +118,7 @@ def compare_rows(
     """
     found: list[Compared] = []
     for planned in plan:
-        task, name = planned.task, metric or main_metric(planned.task)
+        task, name = planned.task, metric or planned.task.main_metric
         rows = {one.encoder: _rows_with(task, name, one, planned) for one in measured}
         missing = {one.encoder: {s: why for (t, s), why in one.failures.items() if t == task.name} for one in measured}
         averages = task.averages([source.subset for source in planned.sources])

@@ -35,7 +35,7 @@ def stored(store: ResultStore) -> list[Result]:
     results = store.load()
     if not results:
         raise InputError(
-            f"{store.root}: no results in there; run `leaderboard run` first, or name a folder (--results)"
+            f"no stored results in the folder {store.root}; run `leaderboard run` first, or name a folder (--results)"
         )
     return results
 

@@ -55,6 +55,7 @@ language_bias = Task(
     version="1",
     description="Spearman's rho over all STS 2017 sets joined, against the mean over the separate sets",
     metrics=("expected", "actual", "difference"),
+    main="difference",
     signature="similarity:cosine|ties:average-rank|expected:unweighted-mean|actual:joined",
     published=tuple(GROUPS),
     sources=sources,

@@ -36,7 +36,8 @@ class Task:
     Attributes:
         name, version: the version changes whenever the same vectors would give other scores.
         description: one line.
-        metrics: names in the order of the tables, the main one first; scores are x 100.
+        metrics: names in the order of the tables; scores are x 100.
+        main: the metric that says most; by default the first.
         signature: spells the protocol, `key:value|key:value`.
         published: the subsets that the published data has.
         sources: the subsets that are in a data directory, in the order of the tables; opens no file.
@@ -61,6 +62,12 @@ class Task:
     count: Callable[[Any], int]
     averages: Callable[[Iterable[str]], dict[str, tuple[str, ...]]] = no_averages
     resolve: Callable[[str], tuple[str, ...]] = same_name
+    main: str = ""
+
+    @property
+    def main_metric(self) -> str:
+        """The metric that says most."""
+        return self.main or self.metrics[0]
 
     @property
     def full_signature(self) -> str:

@@ -267,6 +267,14 @@ def test_one_line_errors(folder, with_prompts, monkeypatch):
         assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("value", ["-5", "1e400", '"five"'])
+def test_a_folder_that_says_a_wrong_dimension(folder, tmp_path, value):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    (copy / "config_sentence_transformers.json").write_text(f'{{"truncate_dim": {value}}}')
+    with pytest.raises(InputError, match=r"the model.s folder says truncate_dim .*; mend config_sentence_tr"):
+        load(str(copy), device="cpu")
+
+
 def test_a_hub_that_is_switched_off_or_away(monkeypatch):
     import huggingface_hub
 

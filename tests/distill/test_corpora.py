@@ -139,6 +139,9 @@ def test_no_corpora(tmp_path: Path) -> None:
         ("a.en-de.tsv.gz", b"no gzip", "cannot be read"),
         ("a.en-de.tmx", TMX.replace("</seg>", "", 1), r"a\.en-de\.tmx:5: not TMX \(mismatched tag\)"),
         ("a.en-es.tmx", TMX, "no pairs in it"),
+        ("a.en-de.tmx", TMX.replace("UTF-8", "bogus"), r"a\.en-de\.tmx: not TMX \(.*bogus"),
+        ("a.en-de.tmx", TMX.replace("UTF-8", "gb2312"), r"a\.en-de\.tmx: not TMX \("),
+        ("a.en-de.tmx.zip", zipped(**{"a.tmx": TMX.replace("UTF-8", "bogus")}), r"a\.en-de\.tmx\.zip: not TMX \("),
         ("a.en-de.tmx.gz", gzip.compress(TMX.encode())[:-20], "cannot be read"),
         ("a.en-de.tmx.zip", MOSES, "expected one .tmx file in it, found 0"),
         ("a.en-de.txt.zip", b"no zip", "not a zip file that can be read"),
@@ -162,6 +165,14 @@ def test_bad_files(write: Write, tmp_path: Path, name: str, content: bytes | str
     with pytest.raises(InputError, match=message) as caught:
         list(read_pairs(corpus))
     assert "\n" not in str(caught.value)
+
+
+def test_mark_up_may_be_nested_to_any_depth(write: Write, tmp_path: Path) -> None:
+    depth = 100_000
+    deep = f"A {'<hi>dog<ph>{}</ph>' * depth} {'</hi>' * depth}runs."
+    write("parallel/a.en-de.tmx", TMX.replace("A dog runs.", deep))
+    (corpus,) = find_corpora(tmp_path / "data")
+    assert next(read_pairs(corpus)) == (f"A {'dog' * depth} runs.", "Ein Hund rennt.")
 
 
 def test_names_that_tell_too_little(write: Write, tmp_path: Path) -> None:

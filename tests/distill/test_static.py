@@ -1,6 +1,7 @@
 """The NumPy encoder against sentence-transformers' own StaticEmbedding."""
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -162,6 +163,27 @@ def _settings_are_a_list(folder):
     (folder / "config_sentence_transformers.json").write_text("[]", encoding="utf-8")
 
 
+def _module_in_a_number(folder):
+    (folder / "modules.json").write_text('[{"type": "x.StaticEmbedding", "path": 5}]', encoding="utf-8")
+
+
+def _nested(name):
+    return lambda folder: (folder / name).write_text("[" * 100_000, encoding="utf-8")
+
+
+def _dimensions(value):
+    settings = f'{{"truncate_dim": {value}}}'
+    return lambda folder: (folder / "config_sentence_transformers.json").write_text(settings, encoding="utf-8")
+
+
+def _fifo(name):
+    def damage(folder):
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+
+    return damage
+
+
 @pytest.mark.parametrize(
     "damage, message",
     [
@@ -173,10 +195,18 @@ def _settings_are_a_list(folder):
         (_mapping_outside, "cannot load the static model.*out of bounds"),
         (_no_tokenizer, "cannot load the static model"),
         (_tokenizer_is_no_json, "cannot load the static model"),
-        (_modules_are_no_json, "modules.json: no JSON"),
+        (_modules_are_no_json, "modules.json: no list of modules .*; copy"),
         (_modules_are_a_word, "modules.json: no list of modules"),
         (_has_a_dense_layer, "StaticEmbedding . Dense is no static model; use sentence-transformers:DIR"),
         (_settings_are_a_list, "config_sentence_transformers.json: no settings"),
+        (_module_in_a_number, "modules.json: no list of modules .*path"),
+        (_nested("modules.json"), "modules.json: no list of modules .nested too deeply"),
+        (_nested("config_sentence_transformers.json"), "no settings of sentence-transformers .nested too deeply"),
+        (_dimensions("-5"), "config_sentence_transformers.json: no settings .*truncate_dim"),
+        (_dimensions("1e400"), "config_sentence_transformers.json: no settings .*out of range"),
+        (_dimensions('"five"'), "config_sentence_transformers.json: no settings .*truncate_dim"),
+        (_fifo("model.safetensors"), "model.safetensors: a fifo"),
+        (_fifo("tokenizer.json"), "tokenizer.json: a fifo"),
         (shutil.rmtree, "no model folder"),
     ],
 )

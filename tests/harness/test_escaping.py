@@ -49,7 +49,7 @@ def hostile_record(subset: str, hostile: str, task: str = "made", **other: objec
         "metrics": {"score": 80.0, hostile: -1.5},
         "fingerprint": hostile,
         "signature": f"task:made|{hostile}",
-        "spec": hostile,
+        "spec": f"static:{hostile}",
         "dataset": {"name": hostile, "sha256": hostile, "files": {hostile: hostile}},
         "versions": {hostile: hostile},
         "hardware": {"processor": hostile, hostile: hostile, "device": hostile},

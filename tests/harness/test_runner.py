@@ -14,6 +14,7 @@ from harness import evaluate, tasks
 from harness.cache import VectorCache
 from harness.data import bundled_sample, open_data_dir
 from harness.errors import InputError, LanguageError, NameTakenError
+from harness.evaluation import run_suite
 from harness.results import ResultStore
 from harness.runner import Run, Silent, absent_sets, make_plan
 from harness.significance.store import StatisticsStore
@@ -124,6 +125,26 @@ def test_a_name_that_cannot_name_a_folder_is_refused(tmp_path: Path, name: str) 
     encoder.name = name
     with pytest.raises(InputError, match="cannot name a folder"):
         evaluate(encoder, "sts17", results=tmp_path, cache_dir=tmp_path / "cache")
+
+
+def test_what_is_no_encoder_is_refused_with_what_to_give() -> None:
+    class SentenceTransformer:
+        def encode(self, sentences: list[str]) -> np.ndarray:
+            return np.zeros((len(sentences), 3))
+
+    lacks = "SentenceTransformer is no encoder, it lacks name, fingerprint, dim, uses_lang; give a spec string"
+    with pytest.raises(InputError, match=f"{lacks} such as 'sentence-transformers:"):
+        evaluate(SentenceTransformer(), "sts17")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="Letters is a class, no encoder; give a spec string"):
+        evaluate(Letters, "sts17")  # type: ignore[arg-type]
+
+
+def test_a_task_without_data_is_named_with_what_to_give(tmp_path: Path) -> None:
+    own = replace(tasks.get_task("sts17"), name="own", sources=lambda data: {})
+    with pytest.raises(InputError, match="the bundled sample has no data set of own; give --data-dir or set HARNESS"):
+        run_suite(["chargrams"], [own], results=tmp_path)  # type: ignore[list-item]
+    with pytest.raises(InputError, match=f"no data set of own found in {tmp_path}; see `leaderboard data status`"):
+        run_suite(["chargrams"], [own], data_dir=tmp_path, results=tmp_path)  # type: ignore[list-item]
 
 
 def sts_data(root: Path, **scores: str) -> Path:

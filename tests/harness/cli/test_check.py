@@ -266,8 +266,8 @@ def test_significance_that_fails_fails_its_record_alone(
             ["chargrams: ", "'en-de'", "other filters"],
         ),
         (["--subset", "en-dee"], ["unknown subset 'en-dee'", "'en-de'"]),
-        (["--against", "nowhere"], ["nowhere", "no results", "--against"]),
-        (["--run", "nowhere"], ["nowhere", "no results", "--run"]),
+        (["--against", "nowhere"], ["nowhere", "no stored results in the folder nowhere", "--against"]),
+        (["--run", "nowhere"], ["nowhere", "no stored results in the folder nowhere", "--run"]),
         (["--run", "data/../results"], ["--run and --against", "same folder"]),
         (["--run", "results", "--cached"], ["--run", "--cached"]),
         (

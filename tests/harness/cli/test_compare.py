@@ -228,6 +228,6 @@ def test_wrong_use_is_one_line(
     assert "a threshold is no score" in error(ORACLE, NOISY, *DATA, "--metric", "threshold")
     assert "level between 0 and 1, not" in error(ORACLE, NOISY, *DATA, "--level", "95")
     assert "resamples" in error(ORACLE, NOISY, "--resamples", "0")
-    assert "no data set found" in error(ORACLE, NOISY, "--data-dir", ".")
+    assert "no data set of" in error(ORACLE, NOISY, "--data-dir", ".")
     assert "missing is not a folder" in error(ORACLE, NOISY, "--data-dir", "missing")
     assert "Missing argument" in error()

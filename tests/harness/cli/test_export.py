@@ -30,7 +30,7 @@ def test_files_of_the_chosen_encoders_and_tasks(leaderboard, tmp_path):
 
 
 def test_bad_use_is_one_line(leaderboard, tmp_path):
-    assert "no results" in one_line_error(leaderboard("export", "--out", "out"))
+    assert "no stored results" in one_line_error(leaderboard("export", "--out", "out"))
     write_records(tmp_path / "results", [sts("muse", "en-de@deepl", 70.0)])
     done = leaderboard("export", "--out", "out")
     assert done.returncode == 2 and done.stderr.splitlines()[-1].startswith("error: results: nothing in there means")

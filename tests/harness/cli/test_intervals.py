@@ -59,13 +59,15 @@ def test_a_bad_file_of_statistics_is_one_line(leaderboard: Leaderboard, tmp_path
     assert leaderboard("run", *SET, "--encoder", "chargrams").returncode == 0
     file = tmp_path / "results/statistics/sts17.json"
     text = file.read_text()
-    file.write_text(text[:-9])
-    for command in (["show"], ["report"]):
-        message = one_line_error(leaderboard(*command))
+    values = json.loads(text)
+    values["statistics"]["chargrams"]["en-en@sample"]["p"] = {"spearman": {"student": 7.0001}}
+    for damaged in (text[:-9], json.dumps(values)):
+        file.write_text(damaged)
+        message = one_line_error(leaderboard("show" if damaged == text[:-9] else "report"))
         assert "statistics/sts17.json: no statistics" in message and "`leaderboard run` makes it again" in message
-    again = leaderboard("run", *SET, "--encoder", "chargrams")
-    assert again.returncode == 0 and again.stderr.count("sts17.json: no statistics") == 1
-    assert file.read_text() == text
+        again = leaderboard("run", *SET, "--encoder", "chargrams")
+        assert again.returncode == 0 and again.stderr.count("sts17.json: no statistics") == 1
+        assert file.read_text() == text
 
 
 @pytest.mark.parametrize("format", ["npz", "jsonl"])

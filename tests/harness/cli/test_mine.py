@@ -310,6 +310,7 @@ def test_wrong_use_gives_one_line_and_exit_code_2(
     message = one_line_error(subprocess.CompletedProcess([], code, printed.out, printed.err))
     for part in parts:
         assert part in message
+    assert "Value error" not in message  # the library's words
     assert printed.out == "" and {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 

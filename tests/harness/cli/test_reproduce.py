@@ -211,7 +211,7 @@ def test_a_file_for_the_results_folder(reproduce: Reproduce, tmp_path: Path) -> 
     (tmp_path / "file").write_text("[]")
     code, lines, err = reproduce("--results", "file")
     assert (code, lines) == (2, [])
-    assert err == "error: file: no results in there; run `leaderboard run` first, or name a folder (--results)\n"
+    assert err.startswith("error: no stored results in the folder file; run `leaderboard run` first")
 
 
 @pytest.mark.parametrize("option", [("--device", "cpu"), ("--batch-size", "8")])

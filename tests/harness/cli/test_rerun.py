@@ -217,7 +217,7 @@ def test_differences_are_empty_for_equal_provenance() -> None:
         (["show", "--record", "chargrams/sts17/en-dee@sample"], ["unknown record", f"'{ID}'"]),
         (["show", "--record", "chargrams"], ["unknown record", "ENCODER/TASK/SUBSET"]),
         (["show", "--record", ID, "--format", "latex"], ["table or json", "latex"]),
-        (["show", "--record", ID, "--results", "nowhere"], ["no results", "--results"]),
+        (["show", "--record", ID, "--results", "nowhere"], ["no stored results", "--results"]),
         (["rerun", "chargrams/sts17"], ["unknown record", "add one of its subsets: en-en@sample, "]),
         (["show", "--record", "chargrams/sts17/"], ["unknown record", "avg-cross@sample", "en-de@sample"]),
         (["rerun", ID, "--data-dir", "nowhere"], ["nowhere", "not a folder"]),

@@ -73,6 +73,8 @@ def test_sample_suite_from_run_to_show(leaderboard: Leaderboard, tmp_path: Path)
     done = leaderboard("run", "--suite", "sample", "--encoder", "python:mine:letters", "--encoder", "chargrams")
     assert done.returncode == 0, done.stderr
     rows = shown(leaderboard)
+    bias = {row["metric"]: row["value"] for row in rows if (row["encoder"], row["subset"]) == ("letters", "ten@sample")}
+    assert f"language-bias ten@sample: difference {bias['difference']:.2f} (" in done.stderr
     assert {row["encoder"] for row in rows} == {"letters", "chargrams"}
     assert {row["task"] for row in rows} == {"sts17", "language-bias", "bucc", "tatoeba", "korsts"}
     assert all("@sample" in row["subset"] and row["source"] == "measured" for row in rows)
@@ -86,7 +88,7 @@ def test_sample_suite_from_run_to_show(leaderboard: Leaderboard, tmp_path: Path)
 @pytest.mark.usefixtures("encoders")
 def test_tasks_and_subsets_are_selected(leaderboard: Leaderboard) -> None:
     done = leaderboard("run", "--encoder", "python:mine:letters?name=abc", "--task", "tatoeba", "--subset", "de@sample")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 and "abc: 1 subset\n" in done.stderr, done.stderr
     rows = shown(leaderboard)
     assert {(row["encoder"], row["task"], row["subset"]) for row in rows} == {("abc", "tatoeba", "deu@sample")}
     assert {row["metric"] for row in rows} == {"accuracy_en_xx", "accuracy_xx_en", "f1_weighted_xx_en"}
@@ -150,7 +152,7 @@ def test_wrong_use_gives_one_line_and_exit_code_2(
 def test_an_empty_data_directory_is_no_sample(leaderboard: Leaderboard, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     message = one_line_error(leaderboard("run", "--encoder", "chargrams", "--data-dir", "data"))
-    assert "no data set found" in message
+    assert "no data set of" in message and "found in data" in message
 
 
 def test_an_absent_set_is_said_and_no_failure(leaderboard: Leaderboard, tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ def test_the_commands_of_a_record_name_the_folder_that_it_is_from(show: Show) ->
 
 def test_a_file_for_the_results_folder(show: Show, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("[]")
-    message = "error: file: no results in there; run `leaderboard run` first, or name a folder (--results)\n"
+    message = "error: no stored results in the folder file; run `leaderboard run` first, or name a folder (--results)\n"
     assert show("--results", "file") == show("--published", "--results", "file") == (2, "", message)
 
 
