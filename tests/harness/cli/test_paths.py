@@ -177,10 +177,10 @@ def test_pipes_are_mined_as_files_are(capsys: pytest.CaptureFixture[str]) -> Non
 def test_memory_that_does_not_suffice_is_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def too_much(path: Path) -> None:
+    def too_much(*arguments: object, **options: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("harness.data.text.decoded_lines", lambda stream, name: too_much(Path(name)))
+    monkeypatch.setattr("harness.mining.bitext.read_sentences", too_much)
     assert one_line_error(called(capsys, *MINE)) == "memory does not suffice"
 
 

@@ -16,6 +16,7 @@ from types import ModuleType
 import pytest
 from result_records import record, sts, write_records
 
+from baselines.chargrams import CharGrams
 from harness import registry
 from harness.cli import main
 from harness.data.sources import SAMPLE_DIR, Source
@@ -32,7 +33,7 @@ def reproduce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
     def run(*arguments: str) -> tuple[int, list[str], str]:
         with pytest.raises(SystemExit) as stopped:
-            main(["reproduce", *arguments])
+            main(["reproduce", "--results", "results", *arguments])
         out, err = capsys.readouterr()
         code = stopped.value.code
         assert code is None or isinstance(code, int)
@@ -160,7 +161,8 @@ def test_other_files_under_the_name_of_the_published_set(
     """What is there now counts, whatever was measured before."""
     shutil.copytree(SAMPLE_DIR / "sts17", tmp_path / "data" / "sts17")
     altered = {"name": "sts17", "sha256": "0", "files": {}, "published": False}
-    write_records(tmp_path / "results", [sts("labse", "es-es", 1.0, dataset=altered)])
+    fingerprint = CharGrams().fingerprint
+    write_records(tmp_path / "results", [sts("labse", "es-es", 1.0, dataset=altered, fingerprint=fingerprint)])
     arguments = ("--run", "--data-dir", str(tmp_path / "data"), "--table", "1")
 
     def spanish() -> str:
