@@ -29,6 +29,7 @@ from typing import Any, Literal
 import numpy as np
 
 from baselines.batches import available_cores, encode_by_length, legal_text
+from baselines.huggingface import model_folder
 from harness.cache import default_cache_dir
 from harness.data.catalogue import DataSet, Download
 from harness.data.fetch import Network, fetch_set
@@ -207,8 +208,8 @@ def load(
     if device == "cuda" and not torch.cuda.is_available():
         raise InputError(f"{name}: PyTorch has no GPU here; leave device=cuda out")
     on_cpu = device == "cpu" or not torch.cuda.is_available()
-    folder = fetch() if location is None else Path(location).expanduser()
-    if not folder.is_dir():
+    folder = fetch() if location is None else model_folder(location)
+    if folder is None:
         raise InputError(f"no LASER folder {location!r}: it holds {', '.join(_MB)}")
     for file in _MB:
         if not (folder / file).is_file():

@@ -35,6 +35,7 @@ from baselines.model_folder import (
 from baselines.sentence_transformer import set_max_length
 from baselines.wheels import E5_SMALL_Q4, MINILM
 from harness.errors import InputError
+from harness.escaping import terminal
 from harness.registry import encoder_info, encoder_names, one_line
 from harness.results import write_atomically
 
@@ -495,4 +496,4 @@ def _listed(scores: Mapping[str, float]) -> str:
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    print(terminal(line), file=sys.stderr, flush=True)

@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from baselines.batches import legal_text
+from baselines.huggingface import model_folder
 from harness.cache import default_cache_dir
 from harness.errors import InputError
 from harness.registry import EncoderInfo, one_line
@@ -350,8 +351,8 @@ def _find(location: str) -> tuple[Path, str]:
         InputError: neither a folder with a SavedModel nor a handle, or it cannot be fetched, or its digest is not the
             one that was pinned when it was fetched.
     """
-    folder = Path(location).expanduser()
-    if folder.is_dir():
+    folder = model_folder(location)
+    if folder is not None:
         if not (folder / "saved_model.pb").is_file():
             raise InputError(f"{location!r} is no SavedModel: the folder has no saved_model.pb")
         return folder, _digest(folder)
@@ -449,7 +450,7 @@ def _set_for_the_library(cache: Path) -> Iterator[None]:
 def _runs_foreign_code(location: str | None, options: Mapping[str, str]) -> bool:
     """A SavedModel is a program: only the four of the aliases are known, by their handles and not as folders."""
     places = [place for place in (location, options.get("preprocessor")) if place is not None]
-    return any(Path(place).expanduser().is_dir() or _handle(place) not in _KNOWN for place in places)
+    return any(model_folder(place) or _handle(place) not in _KNOWN for place in places)
 
 
 def _alias(handle: str, description: str, *, dim: int, mb: float, **options: str) -> EncoderInfo:

@@ -22,6 +22,7 @@ from baselines.training_options import (
     SeedOption,
     given_command,
 )
+from harness.cli import say
 from harness.cli.options import CacheDirOption, DataDirOption
 
 
@@ -151,7 +152,7 @@ def train_baseline(
     if skip is not StageChoice.sts or sts_dev or (data and data.find("stsb/original-en/sts-dev.csv")):
         dev, dev_files = load_sts("dev", sts_dev or [], languages, data)
     for file in (*used, *dev_files):
-        typer.echo(f"{file.name}: {file.pairs:,} pairs{''.join(f'; {note}' for note in file.notes)}", err=True)
+        say(f"{file.name}: {file.pairs:,} pairs{''.join(f'; {note}' for note in file.notes)}")
 
     location, own_prompt = resolve_start(start)
     recipe = Recipe(

@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from harness.cli import say
+from harness.escaping import terminal
+
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
@@ -41,9 +44,9 @@ class Watcher:
         if self._is_silent:
             return
         if self._bars:
-            self._bars.console.print(line, markup=False, highlight=False, soft_wrap=True)
+            self._bars.console.print(terminal(line), markup=False, highlight=False, soft_wrap=True)
         else:
-            print(line, file=sys.stderr, flush=True)
+            say(line)
 
     def count(self, what: str, done: int, total: int | None) -> None:
         """So many of something are done, of `total`, which may not be known."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.cache import CHUNK
-from harness.encoder import Encoder, check_vectors
+from harness.encoder import Encoder, check_vectors, contained
 from harness.errors import InputError
 from harness.files import locked
 from harness.results import cannot_write, write_atomically
@@ -174,7 +174,9 @@ def _fill(
         for start in range(first, len(order), CHUNK):
             rows = np.sort(order[start : start + CHUNK])
             texts = [sentences[row] for row in rows]
-            vectors = check_vectors(encoder.encode(texts, lang=lang), texts, encoder, rows)
+            with contained():
+                vectors = encoder.encode(texts, lang=lang)
+            vectors = check_vectors(vectors, texts, encoder, rows)
             with np.errstate(over="ignore"):
                 stored = vectors.astype(dtype)
             if not np.isfinite(stored).all():

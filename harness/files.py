@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from harness.errors import InputError
+from harness.escaping import visible
 
 try:
     import fcntl
@@ -37,8 +38,10 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     is locked; what was left there by processes that were killed while they wrote the same `path` is removed.
 
     Raises:
+        InputError: a folder, a fifo or a device is in its place.
         OSError: the folder cannot be written.
     """
+    refuse_special(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(part for part in listed(path.parent, SUFFIX) if part.name.startswith(f".{path.name}."))
     stream, temporary = _open_locked(path)
@@ -101,7 +104,7 @@ def locked(path: Path) -> Iterator[None]:
     try:
         lock.acquire(timeout=_PATIENCE)
     except Timeout:
-        print(f"waiting for {path}, which another process has locked", file=sys.stderr, flush=True)
+        print(visible(f"waiting for {path}, which another process has locked"), file=sys.stderr, flush=True)
         lock.acquire()
     try:
         yield

@@ -21,6 +21,7 @@ import typer
 
 from harness.cli.interruption import INTERRUPTED, prompt_interruption
 from harness.errors import HarnessError
+from harness.escaping import terminal
 
 GROUP = "harness.commands"
 _STORE_NOTHING = ("check", "compare", "rerun")
@@ -44,7 +45,7 @@ def make_app() -> typer.Typer:
             command = entry.load()
         except (Exception, SystemExit) as error:  # a third party's package may fail in any way, and ours goes on
             why = " ".join(str(error).split())
-            print(f"warning: command {entry.name!r} ({entry.value}) cannot be imported: {why}", file=sys.stderr)
+            say(f"warning: command {entry.name!r} ({entry.value}) cannot be imported: {why}")
             continue
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=entry.name)
@@ -119,12 +120,15 @@ class _Farewell:
 
 
 def say(line: str) -> None:
-    """Print a line to stderr."""
-    print(line, file=sys.stderr, flush=True)
+    """Print a line to stderr; what others wrote in it does nothing to the terminal."""
+    print(terminal(line), file=sys.stderr, flush=True)
 
 
 def echo(text: str) -> None:
-    """Print to stdout. A reader that has gone (`| head`) changes nothing of the exit code: for commands that check."""
+    """Print to stdout what a renderer has made harmless.
+
+    A reader that has gone (`| head`) changes nothing of the exit code: for commands that check.
+    """
     try:
         typer.echo(text)
     except BrokenPipeError:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from enum import Enum
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness.cli import say
 from harness.cli.options import (
     BatchSizeOption,
     CacheDirOption,
@@ -131,10 +130,9 @@ def audit_bucc(
     elif out is not None:
         write_review(out, origin, candidates)
         n_above = sum(one.above_threshold for one in candidates)
-        print(
+        say(
             f"{len(candidates)} pairs written to {out}, {n_above} of them above the threshold; fill in the column "
-            "verdict (yes, no or unsure), then give the same command with --read in place of --out",
-            file=sys.stderr,
+            "verdict (yes, no or unsure), then give the same command with --read in place of --out"
         )
 
 
@@ -212,6 +210,8 @@ def _as_table(result: Audit, encoder: str, subset: str) -> str:
 
 def _as_json(result: Audit, origin: dict[str, str]) -> str:
     """The metrics under the names of the table; `review` has `harness.tasks.bucc_audit.Audit`'s counts and share."""
+    from harness.escaping import json_text
+
     values: dict[str, Any] = asdict(result)
     metrics: dict[str, float] = {}
     for reading, suffix in (("train", ""), ("audited", "_audited"), ("audited_kept", "_audited_kept")):
@@ -221,9 +221,8 @@ def _as_json(result: Audit, origin: dict[str, str]) -> str:
         metrics[f"threshold{suffix}"] = round(figures["threshold"], 6)
     review = {key: round(value, 6) for key, value in values.items()}
     names = {key: origin[key] for key in ("subset", "encoder", "fingerprint", "protocol")}
-    return json.dumps(
+    return json_text(
         {**names, "dataset_sha256": origin["data"], "metrics": metrics, "review": review},
         indent=2,
         sort_keys=True,
-        ensure_ascii=False,
     )

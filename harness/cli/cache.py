@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from harness.cli.options import CacheDirOption
+from harness.escaping import terminal
 
 app = typer.Typer(help="Size of the vector cache, and clearing it.", no_args_is_help=True)
 
@@ -16,7 +17,7 @@ def size(cache_dir: CacheDirOption = None) -> None:
 
     sizes = VectorCache(cache_dir).size()
     for encoder, number in sorted(sizes.items()):
-        typer.echo(f"{number:>15,}  {encoder}")
+        typer.echo(terminal(f"{number:>15,}  {encoder}"))
     typer.echo(f"{sum(sizes.values()):>15,}  bytes in {len(sizes)} encoders")
 
 

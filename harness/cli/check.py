@@ -141,11 +141,11 @@ def check(
         reasons = "; ".join(dict.fromkeys(one.skipped for one in checked))
         none = f"none of the {len(checked)} records can be checked here"
         raise InputError(f"{none} ({reasons}); give --data-dir, or what the encoder needs")
+    if junit:  # first: it does not depend on who reads what is printed
+        _write(junit, junit_xml(checked))
     if format is Format.github and (annotations := github(checked, against)):
         echo(annotations)
     echo(text(checked))
-    if junit:
-        _write(junit, junit_xml(checked))
     if any(one.findings for one in checked):
         raise typer.Exit(1)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Container, Sequence
 from dataclasses import asdict
@@ -17,6 +16,7 @@ from harness.cli.options import DataDirOption
 from harness.data.catalogue import DataSet, catalogue, find_set
 from harness.data.sources import DataDir, data_root, open_data_dir
 from harness.errors import InputError, unknown_name
+from harness.escaping import json_text, terminal
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -64,7 +64,7 @@ def status(
     data = open_data_dir(_root(data_dir))
     rows = [set_status(dataset, data) for dataset in catalogue().values()]
     if format is Format.json:
-        typer.echo(json.dumps([asdict(row) for row in rows], indent=2, sort_keys=True, ensure_ascii=False))
+        typer.echo(json_text([asdict(row) for row in rows], indent=2, sort_keys=True))
         return
     _echo_table([("set", "state", "files", "bytes", "sha256", "found in"), *map(_cells, rows)], numbers=(2, 3))
     typer.echo()
@@ -189,7 +189,7 @@ def fetch(
     if not n_fetched and len(failures) == 1:
         raise failures[0]
     for failure in failures:
-        console.print(str(failure), markup=False)
+        console.print(terminal(str(failure)), markup=False)
     summary = f"{len(failures)} of {len(chosen)} data sets were not fetched; the lines above say why"
     if not n_fetched:
         raise InputError(summary)
@@ -212,7 +212,7 @@ def verify(sets: SetsArgument = None, data_dir: DataDirOption = None) -> None:
             if not sets:
                 typer.echo(f"{dataset.name}: not in the data directory", err=True)
         for row in rows:
-            typer.echo(f"{row.state:<8} {row.sha256 or '-':<64} {row.path}")
+            typer.echo(terminal(f"{row.state:<8} {row.sha256 or '-':<64} {row.path}"))
             differing += row.state == "differs"
             missing += row.state == "missing" and bool(sets)
     if differing:

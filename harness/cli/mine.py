@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness.cli import say
 from harness.cli.options import BatchSizeOption, CacheDirOption, DeviceOption, OneEncoderOption
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def mine(
     for path, lang in zip((source, target), langs, strict=True):
         text = read_sentences(path, min_length=min_length, max_length=max_length, dedup=dedup)
         sides.append(_Side(path, lang, text))
-        print(f"{path.name} ({lang or 'language unknown'}): {_summary(text)}", file=sys.stderr, flush=True)
+        say(f"{path.name} ({lang or 'language unknown'}): {_summary(text)}")
     with watch() as progress:
         with failures_in_one_line(str(spec)):
             model = load_encoder(spec, device=device, batch_size=batch_size)
@@ -171,7 +172,7 @@ def mine(
     n = n_best(scores, threshold=threshold, top=top)
     _write(to_tsv(pairs[:n], scores[:n], sides[0].text.sentences, sides[1].text.sentences), out)
     protocol = f"k:{neighbours}|margin:{margin.value}|retrieval:{retrieval.value}|backend:{search.backend}"
-    print(f"{len(pairs):,} pairs mined, {n:,} written ({protocol})", file=sys.stderr)
+    say(f"{len(pairs):,} pairs mined, {n:,} written ({protocol})")
 
 
 class _Search:
@@ -267,7 +268,10 @@ def _check_languages(model: Encoder, sides: Sequence[_Side]) -> None:
 
 def _write(content: bytes, out: Path | None) -> None:
     if out is None:
-        typer.echo(content, nl=False)
+        from harness.escaping import terminal
+
+        # A program reads the sentences as they are; a terminal would do what is in them.
+        typer.echo(terminal(content.decode()) if sys.stdout.isatty() else content, nl=False)
         return
     from harness.results import cannot_write, write_atomically
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness.cli import say
 from harness.cli.options import CacheDirOption, DataDirOption, ResultsOption, results_folder
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def reproduce(
         lines = _lines(scores, results, sets)
     typer.echo(_render(lines, format))
     for note in _notes(lines):
-        typer.echo(note, err=True)
+        say(note)
     n_measured, n_ready = sum(line.measured is not None for line in lines), sum(bool(line.runs) for line in lines)
     typer.echo(
         f"{len(lines)} published scores: {n_measured} measured, {n_ready} can be measured now (--run), "

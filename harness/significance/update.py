@@ -146,7 +146,7 @@ def _missing(task: Task, records: Mapping[Key, Result], known: Statistics, rows:
         by_items.setdefault((subset, record.dataset.get("sha256", "")), []).append(record)
     for (subset, _), own in by_items.items():
         missing = _Missing(subset)
-        for metric in metrics if is_vectorised(task) else metrics[:1]:
+        for metric in metrics if is_vectorised(task) else [task.main_metric]:
             having = [record for record in own if metric in record.metrics]
             without = [r for r in having if not ((entry := known.entry(r)) and metric in entry.interval)]
             untested = [(a, b) for a, b in combinations(having, 2) if known.p(a, b, metric) is None]
