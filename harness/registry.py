@@ -90,8 +90,8 @@ class EncoderInfo:
     modules: tuple[str, ...] = ()
     missing_mb: Callable[[str | None], float] | None = None
     fetch: Callable[[], object] | None = None
-    runs_code: RunsCode = always
     recipe: Callable[[], str | None] | None = None
+    runs_code: RunsCode = always
 
     @property
     def is_installed(self) -> bool:

@@ -124,7 +124,8 @@ def test_no_file_breaks_a_command(
             assert code in (0, 1, 2, 3) and "Traceback" not in printed.err, told
             assert code != 2 or len(errors) == 1, told
             assert [*tmp_path.iterdir(), *work.parent.iterdir()] == [work.parent, work], told
-            assert not list(work.rglob("escaped")) and not Path("/tmp/escaped").exists(), told
+            touched = [path for path in work.rglob("escaped") if path.is_file()]  # a folder may have a model's name
+            assert not touched and not Path("/tmp/escaped").exists(), told
         monkeypatch.chdir(tmp_path)
         shutil.rmtree(work)
 
