@@ -171,6 +171,13 @@ class EncoderVectors:
             if (found := _open_shard(path)) is not None:
                 self._add(*found)
 
+    def __enter__(self) -> EncoderVectors:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Other processes may evict it from now on, if there is no other object for it."""
+        self._claim.release()
+
     def encode(
         self, sentences: Sequence[str], lang: str | None = None, progress: Callable[[int, int], None] | None = None
     ) -> Encoded:

@@ -100,7 +100,7 @@ def locked(path: Path) -> Iterator[None]:
     from filelock import FileLock, Timeout  # not needed for reading
 
     refuse_special(path)
-    lock = FileLock(path)
+    lock = FileLock(path, is_singleton=True)  # so that a block may be in another one of the same thread
     try:
         lock.acquire(timeout=_PATIENCE)
     except Timeout:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import glob
 import json
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from math import fsum
 from pathlib import Path
 from typing import TypedDict
 
-from harness.errors import InputError
+from harness.errors import InputError, NameTakenError
 from harness.files import locked, replacing
 from harness.names import check_name
 from harness.schema import Amount, Count, Name, Number, read_json
@@ -41,6 +40,10 @@ class GitState(TypedDict):
 
     commit: str
     dirty: bool
+
+
+_PARTS = ("records", "rows")
+"""Folders with one folder an encoder. Records first: where they are, nothing was set aside, or they are new."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,14 @@ class Result:
         return (self.task, self.task_version, self.subset, self.fingerprint, self.signature, self.dataset["sha256"])
 
 
+def name_taken(stored: Result, fingerprint: str) -> NameTakenError:
+    """The error for weights or options under whose name a record of others is stored."""
+    return NameTakenError(
+        f"results stored for {stored.encoder!r} are of other weights or options ({stored.fingerprint}, now "
+        f"{fingerprint}); add name=... to the encoder to keep both, or --replace to remove those"
+    )
+
+
 def no_averages(results: list[Result]) -> list[Result]:
     """For records that are merged as they are."""
     return []
@@ -136,8 +147,8 @@ class ResultStore:
             by_file.setdefault(self._file(result), []).append(result)
         for file, new in by_file.items():
             try:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                with locked(self.records / ".lock"):
+                with self._locked():
+                    file.parent.mkdir(parents=True, exist_ok=True)
                     records = {old.subset: old for old in (_read(file) if file.exists() else [])}
                     records.update({r.subset: _with_tolerance(r, records.get(r.subset)) for r in new})
                     records.update({result.subset: result for result in average(list(records.values()))})
@@ -145,37 +156,80 @@ class ResultStore:
             except OSError as error:
                 raise cannot_write(file, error) from None
 
-    @contextmanager
-    def replaced(self, encoder: str) -> Iterator[int]:
-        """Remove all records and rows of an encoder, for a `with` block that stores the first of those to come.
-
-        Gives the number of records. If the block raises, all is as before. A kill in it loses nothing either: what was
-        removed lies in `.replaced-ENCODER-...` of the results folder, until the same encoder is replaced again.
+    def others(self, encoder: str, fingerprint: str) -> list[Result]:
+        """The records under an encoder's name that are of other weights or options.
 
         Raises:
+            InputError: as `load`; or what a kill has left cannot be put back.
+        """
+        if self._aside(encoder).is_dir():
+            with self._locked():
+                self._recover(encoder)
+        return [old for old in self.load(encoder) if old.fingerprint != fingerprint]
+
+    @contextmanager
+    def storing(self, encoder: str, fingerprint: str, *, replace: bool = False) -> Iterator[int]:
+        """Hold the store for a `with` block that adds what was measured with these weights and options.
+
+        With `replace`, all records and rows of that name are removed first if some are of others; gives the number of
+        records. If the block raises, all is as before; after a kill, as soon as the encoder is stored again.
+
+        Raises:
+            NameTakenError: some are of others, and not `replace`.
             InputError: the folder cannot be written.
         """
-        prefix = f".replaced-{check_name(encoder, 'encoder')}-"
-        try:
-            with locked(self.records / ".lock"):
-                n = len(self.load(encoder))
-                aside = Path(tempfile.mkdtemp(prefix=prefix, dir=self.root))
-                folders = [self.root / part / encoder for part in ("records", "rows")]
-                moved = [(folder, aside / folder.parent.name) for folder in folders if folder.is_dir()]
-                for folder, place in moved:
-                    folder.rename(place)
+        with self._locked():
+            others = self.others(encoder, fingerprint)
+            if others and not replace:
+                raise name_taken(others[0], fingerprint)
+            if not others:
+                yield 0
+                return
+            n = len(self.load(encoder))
             try:
+                self._set_aside(encoder)
                 yield n
             except BaseException:
-                for folder, place in moved:
-                    shutil.rmtree(folder, ignore_errors=True)
-                    place.rename(folder)
-                aside.rmdir()
+                self._put_back(encoder)
                 raise
-            for leftover in self.root.glob(f"{glob.escape(prefix)}*"):
-                shutil.rmtree(leftover, ignore_errors=True)
+            shutil.rmtree(self._aside(encoder), ignore_errors=True)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        file = self.records / ".lock"
+        with ExitStack() as stack:
+            try:
+                self.records.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(locked(file))
+            except OSError as error:
+                raise cannot_write(file, error) from None
+            yield
+
+    def _aside(self, encoder: str) -> Path:
+        return self.root / f".replaced-{check_name(encoder, 'encoder')}"
+
+    def _set_aside(self, encoder: str) -> None:
+        try:
+            self._aside(encoder).mkdir()
+            for part in _PARTS:
+                if (self.root / part / encoder).is_dir():
+                    (self.root / part / encoder).rename(self._aside(encoder) / part)
         except OSError as error:
             raise cannot_write(self.root, error) from None
+
+    def _put_back(self, encoder: str) -> None:
+        for part in _PARTS:
+            if (self._aside(encoder) / part).is_dir():
+                shutil.rmtree(self.root / part / encoder, ignore_errors=True)
+                (self._aside(encoder) / part).rename(self.root / part / encoder)
+        shutil.rmtree(self._aside(encoder), ignore_errors=True)
+
+    def _recover(self, encoder: str) -> None:
+        """Finish what a kill has left: put back what was set aside, unless its successor is there."""
+        if any((self.records / encoder).glob("*.json")):
+            shutil.rmtree(self._aside(encoder), ignore_errors=True)
+        else:
+            self._put_back(encoder)
 
     def _file(self, result: Result) -> Path:
         folder = self.records / check_name(result.encoder, "encoder")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -19,9 +18,9 @@ from harness import provenance
 from harness.cache import EncoderVectors, VectorCache
 from harness.data import DataDir, Source
 from harness.encoder import Encoder
-from harness.errors import HarnessError, InputError, LanguageError, NameTakenError, VectorError, unknown_name
+from harness.errors import HarnessError, InputError, LanguageError, VectorError, unknown_name
 from harness.names import check_name, split_tag
-from harness.results import Hardware, Result, ResultStore, mean_metrics
+from harness.results import Hardware, Result, ResultStore, mean_metrics, name_taken
 from harness.rows import drop_rows, has_rows, rows_folder, save_rows
 from harness.significance.store import StatisticsStore
 from harness.tasks import Rows, Task
@@ -157,7 +156,7 @@ class Run:
     progress: Progress = field(default_factory=Silent)
     replace: bool = False
     failures: list[tuple[str, str, str, Exception]] = field(default_factory=list)
-    _outdated: bool = field(default=False, init=False)
+    _is_outdated: bool = field(default=False, init=False)
 
     def __call__(
         self, encoder: Encoder, plan: Sequence[Planned], *, spec: str = "", modules: Sequence[str] = ()
@@ -174,8 +173,16 @@ class Run:
             NameTakenError: results of other weights or options are stored under its name, and not `replace`.
         """
         check_name(encoder.name, "encoder")
-        self._outdated = self._is_outdated(encoder)
-        vectors = self.cache.of(encoder)
+        others = self.store.others(encoder.name, encoder.fingerprint) if self.store else []
+        if others and not self.replace:  # said before anything is measured, and looked at again when it is stored
+            raise name_taken(others[0], encoder.fingerprint)
+        self._is_outdated = bool(others)
+        with self.cache.of(encoder) as vectors:
+            return self._all(encoder, vectors, plan, spec, modules)
+
+    def _all(
+        self, encoder: Encoder, vectors: EncoderVectors, plan: Sequence[Planned], spec: str, modules: Sequence[str]
+    ) -> list[Result]:
         self.progress.start(encoder.name, sum(len(planned.sources) for planned in plan))
         results: list[Result] = []
         for task, source in [(planned.task, source) for planned in plan for source in planned.sources]:
@@ -205,41 +212,21 @@ class Run:
             return stored
         result, rows = _measure(blank, encoder, vectors, task, source, modules, self.progress)
         if self.store:
-            with self._in_place_of_outdated(self.store, encoder):
+            with self.store.storing(encoder.name, encoder.fingerprint, replace=self.replace) as n_removed:
                 folder = rows_folder(self.store.root, result)
                 drop_rows(folder, source.subset)  # of an earlier measurement
                 save_rows(folder, source.subset, rows, self.save_rows or "npz")
                 self.store.merge([result], partial(averages_of, task))
+            self._is_outdated = False
+            if n_removed:
+                StatisticsStore(self.store.root).forget(encoder.name)
+                self.progress.note(f"{encoder.name}: {n_removed} stored results of other weights or options replaced")
         self.progress.finish(result, task.main_metric, False)
         return result
 
-    def _is_outdated(self, encoder: Encoder) -> bool:
-        """Whether what is stored under an encoder's name is to be replaced. Raises NameTakenError if it must not be."""
-        stored = self.store.load(encoder.name) if self.store else []
-        others = [old for old in stored if old.fingerprint != encoder.fingerprint]
-        if others and not self.replace:
-            raise NameTakenError(
-                f"results stored for {encoder.name!r} are of other weights or options ({others[0].fingerprint}, now "
-                f"{encoder.fingerprint}); add name=... to the encoder to keep both, or --replace to remove those"
-            )
-        return bool(others)
-
-    @contextmanager
-    def _in_place_of_outdated(self, store: ResultStore, encoder: Encoder) -> Iterator[None]:
-        """For the time of a `with` block that stores the first new result: removes what is outdated, and says so."""
-        if not self._outdated or not self._is_outdated(encoder):  # another process may have replaced it meanwhile
-            self._outdated = False
-            yield
-            return
-        with store.replaced(encoder.name) as n:
-            yield
-        self._outdated = False
-        StatisticsStore(store.root).forget(encoder.name)
-        self.progress.note(f"{encoder.name}: {n} stored results of other weights or options replaced")
-
     def _stored(self, blank: Result, task: Task) -> Result | None:
         """The record of an earlier run, if it measures the same and, where rows are wanted, they are there too."""
-        if self.store is None or self.fresh or self._outdated:
+        if self.store is None or self.fresh or self._is_outdated:
             return None
         if self.save_rows and not has_rows(rows_folder(self.store.root, blank), blank.subset, self.save_rows):
             return None

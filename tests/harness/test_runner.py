@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from harness.cache import VectorCache
 from harness.data import bundled_sample, open_data_dir
 from harness.errors import InputError, LanguageError, NameTakenError
 from harness.evaluation import run_suite
+from harness.files import remove_unclaimed
 from harness.results import ResultStore
 from harness.runner import Run, Silent, absent_sets, make_plan
 from harness.significance.store import StatisticsStore
@@ -307,6 +308,96 @@ def test_nothing_is_removed_before_the_first_new_result_is_there(
     with pytest.raises(InputError, match="no space left"):
         evaluate(letters("v2"), "sts17", subsets="en-en@sample", replace=True, **where)
     assert content(tmp_path / "results") == before
+
+
+class Interrupted(Letters):
+    """Calls a function while it encodes for the first time, as another process might do something then."""
+
+    def __init__(self, name: str, fingerprint: str, meanwhile: Callable[[], object]) -> None:
+        super().__init__()
+        self.name, self.fingerprint, self._meanwhile = name, fingerprint, [meanwhile]
+
+    def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+        while self._meanwhile:
+            self._meanwhile.pop()()
+        return super().encode(sentences, lang=lang)
+
+
+def test_two_runs_that_replace_keep_what_both_have_measured(tmp_path: Path) -> None:
+    where = {"results": tmp_path / "results", "replace": True}
+    evaluate(named("mine", "v1"), "sts17", subsets="avg-same@sample", cache_dir=tmp_path / "a", **where)
+
+    def other() -> None:
+        evaluate(named("mine", "v2"), "sts17", subsets="en-tr@sample", cache_dir=tmp_path / "b", **where)
+
+    encoder = Interrupted("mine", "v2", other)
+    evaluate(encoder, "sts17", subsets="en-en@sample", cache_dir=tmp_path / "c", **where)
+    stored = ResultStore(tmp_path / "results").load()
+    assert [(r.subset, r.fingerprint) for r in stored] == [("en-en@sample", "v2"), ("en-tr@sample", "v2")]
+    assert len(list((tmp_path / "results/rows/mine").rglob("*.npz"))) == 2
+
+
+def test_two_runs_of_other_weights_leave_no_mixture(tmp_path: Path) -> None:
+    def other() -> None:
+        evaluate(named("mine", "v2"), "sts17", subsets="en-tr@sample", results=tmp_path, cache_dir=tmp_path / "b")
+
+    with pytest.raises(NameTakenError):
+        encoder = Interrupted("mine", "v1", other)
+        evaluate(encoder, "sts17", subsets="en-en@sample", results=tmp_path, cache_dir=tmp_path / "c")
+    assert [r.fingerprint for r in ResultStore(tmp_path).load()] == ["v2"]
+
+
+@pytest.mark.parametrize("moved", [[], ["records"], ["records", "rows"]])
+def test_what_a_kill_has_set_aside_is_put_back(tmp_path: Path, moved: list[str]) -> None:
+    results, cache = tmp_path / "results", tmp_path / "cache"
+    evaluate(named("mine", "v1"), "sts17", subsets="avg-same@sample", results=results, cache_dir=cache)
+    before = content(results)
+    (results / ".replaced-mine").mkdir()
+    for part in moved:
+        (results / part / "mine").rename(results / ".replaced-mine" / part)
+    (results / "records/mine").mkdir(exist_ok=True)  # as far as the new result came
+    with pytest.raises(NameTakenError):
+        evaluate(named("mine", "v2"), "sts17", subsets="en-en@sample", results=results, cache_dir=cache)
+    assert content(results) == before
+
+
+def test_what_has_a_successor_is_not_put_back(tmp_path: Path) -> None:
+    results, cache = tmp_path / "results", tmp_path / "cache"
+    evaluate(named("mine", "v2"), "sts17", subsets="en-en@sample", results=results, cache_dir=cache)
+    before = content(results)
+    evaluate(named("mine", "v1"), "sts17", subsets="avg-same@sample", results=tmp_path / "old", cache_dir=cache)
+    (results / ".replaced-mine").mkdir()
+    for part in ("records", "rows"):
+        (tmp_path / "old" / part / "mine").rename(results / ".replaced-mine" / part)
+    evaluate(named("mine", "v2"), "sts17", subsets="en-en@sample", results=results, cache_dir=cache)
+    assert content(results) == before and not (results / ".replaced-mine").exists()
+
+
+def test_rows_that_cannot_be_set_aside_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results, cache = tmp_path / "results", tmp_path / "cache"
+    evaluate(named("mine", "v1"), "sts17", subsets="avg-same@sample", results=results, cache_dir=cache)
+    before, rename = content(results), Path.rename
+
+    def some(path: Path, target: Path) -> Path:
+        if path == results / "rows/mine":
+            raise PermissionError(13, "Permission denied")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", some)
+    with pytest.raises(InputError, match="Permission denied"):
+        evaluate(named("mine", "v2"), "sts17", subsets="en-en@sample", replace=True, results=results, cache_dir=cache)
+    assert content(results) == before
+
+
+def test_an_encoder_that_failed_does_not_keep_its_vectors(tmp_path: Path) -> None:
+    class Failing(Letters):
+        def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+            raise ValueError("out of words")
+
+    run = Run(VectorCache(tmp_path))
+    run(Failing(), make_plan([tasks.get_task("sts17")], bundled_sample(), ["en-en@sample"]))
+    [folder] = (tmp_path / "vectors").iterdir()
+    assert run.failures and remove_unclaimed(folder)
 
 
 def test_a_mixture_is_replaced_whole(tmp_path: Path) -> None:
