@@ -78,7 +78,7 @@ def write_page(folder: Path, grid: Grid, scores: Scores, runs: Sequence[Run], co
         runs: what there is.
         corpora: the names of those that were to choose from.
     """
-    lines = _head(grid, runs, corpora)
+    lines = _head(folder, grid, runs, corpora)
     for table in grid.tables:
         cells = _cells(table, scores, runs)
         if not any(cells.values()):
@@ -92,7 +92,8 @@ def write_page(folder: Path, grid: Grid, scores: Scores, runs: Sequence[Run], co
     write_atomically(folder / PAGE_FILE, ("\n".join(lines) + "\n").encode())
 
 
-def _head(grid: Grid, runs: Sequence[Run], corpora: Collection[str]) -> list[str]:
+def _head(folder: Path, grid: Grid, runs: Sequence[Run], corpora: Collection[str]) -> list[str]:
+    where = folder.name if folder.is_absolute() else folder.as_posix()
     minutes = sum(run.seconds for run in runs) / 60
     machine = ", ".join(sorted({f"{r.hardware.get('processor')}, {r.hardware.get('cores')} cores" for r in runs}))
     shapes = sorted({f"{r.settings.steps:,} steps of {r.settings.batch_size:,} pairs" for r in runs})
@@ -115,7 +116,7 @@ def _head(grid: Grid, runs: Sequence[Run], corpora: Collection[str]) -> list[str
         "",
         f"{len(runs)} distillations, {minutes:,.0f} minutes with their evaluations, in one process "
         f"({markdown(machine)}). Corpora: {markdown(', '.join(names))}. Again: "
-        f"{code(f'leaderboard distill ablate {grid.name}')}; "
+        f"{code(f'leaderboard distill ablate {grid.name} --results {where}')}; "
         "the scores of each distillation are in `records/`.",
     ]
 

@@ -115,7 +115,7 @@ def locked(path: Path) -> Iterator[None]:
 class Claim:
     """Keeps other processes from removing a folder (`remove_unclaimed`) for as long as this object, or process, lives.
 
-    The folder is made if need be. On a file system without locks nothing is ever removed, except on Windows.
+    The folder is made if need be. On a file system without locks nothing is ever removed.
 
     Raises:
         OSError: the folder cannot be written.
@@ -133,14 +133,16 @@ class Claim:
 
 
 def remove_unclaimed(folder: Path) -> bool:
-    """Remove a folder with all that is in it, unless a process has claimed it; tells whether it is gone."""
-    if folder.is_symlink():  # to a folder elsewhere, in which nothing is changed
+    """Remove a folder with all that is in it, unless a process has claimed it; tells whether it is gone.
+
+    On a system without such locks (Windows) nothing is removed.
+    """
+    if fcntl is None or folder.is_symlink():  # a link to a folder elsewhere, in which nothing is changed
         return False
     descriptor = None
     try:
-        if fcntl is not None:
-            descriptor = os.open(folder / _IN_USE, _OPEN, 0o666)
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        descriptor = os.open(folder / _IN_USE, _OPEN, 0o666)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(folder, ignore_errors=True)
     except OSError:  # it is claimed, or another user's, or gone
         pass

@@ -13,6 +13,8 @@ from math import fsum
 from pathlib import Path
 from typing import TypedDict
 
+import msgspec
+
 from harness.errors import InputError, NameTakenError
 from harness.files import locked, replacing
 from harness.names import check_name
@@ -236,6 +238,11 @@ class ResultStore:
         return folder / f"{check_name(result.task, 'task')}.json"
 
 
+def seconds_of(result: Result) -> float:
+    """When a record was created, in seconds since 1970. Raises ValueError, OverflowError or OSError."""
+    return msgspec.convert(result.created, datetime).timestamp()
+
+
 def mean_metrics(parts: Sequence[Result]) -> dict[str, float]:
     """The unweighted mean of every metric that all of `parts` have, rounded as in records."""
     shared = [name for name in parts[0].metrics if all(name in part.metrics for part in parts)]
@@ -294,7 +301,7 @@ def _check(result: Result, file: Path) -> None:
             raise ValueError(f"spec of {result.subset}: {error}") from None
     if result.created:
         try:
-            datetime.fromisoformat(result.created).timestamp()
+            seconds_of(result)
         except (ValueError, OverflowError, OSError):
             raise ValueError(f"created of {result.subset} is no time in ISO 8601: {result.created!r}") from None
     widths = {key: value for key, value in result.tolerance.items() if key != "reason"}

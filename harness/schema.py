@@ -7,7 +7,6 @@ a kind of file that the harness reads back describes it so.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -32,7 +31,7 @@ Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 def read_json(file: Path, kind: type[T], *, allow_nan: bool = False) -> T:
-    """The content of a JSON file, as a value of `kind`; a dataclass takes no other fields than its own.
+    """The content of a JSON file, as a value of `kind`, which takes no other fields than its own.
 
     allow_nan: NaN and infinities, which JSON does not have and Python's module writes, are read as null.
 
@@ -66,12 +65,15 @@ def decoded(content: bytes, kind: type[T], *, allow_nan: bool = False) -> T:
     return value
 
 
-def _refuse_unknown(raw: Any, value: object) -> None:
-    """Raises ValueError at a field that a dataclass lacks: kept silently, it would be lost when it is written again."""
-    if isinstance(value, list):
+def _refuse_unknown(raw: Any, value: Any) -> None:
+    """Raises ValueError at a field that the type lacks: passed over, it would be lost when the file is written again."""
+    if isinstance(value, list | tuple):
         for raw_item, item in zip(raw, value, strict=True):
             _refuse_unknown(raw_item, item)
-    elif is_dataclass(value) and isinstance(raw, Mapping):
-        known = {field.name for field in fields(value)}
-        if unknown := [name for name in raw if name not in known]:
-            raise ValueError(f"unknown field {unknown[0]!r}")
+        return
+    known = {field.name: getattr(value, field.name) for field in fields(value)} if is_dataclass(value) else value
+    if isinstance(known, dict):
+        for name, raw_item in raw.items():
+            if name not in known:
+                raise ValueError(f"unknown field {name!r}")
+            _refuse_unknown(raw_item, known[name])

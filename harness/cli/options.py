@@ -22,7 +22,7 @@ def results_folder(given: Path | None) -> Path:
     """
     if given is not None:
         return given
-    folder = Path(os.environ.get("HARNESS_RESULTS") or _RESULTS)
+    folder = Path(os.environ.get("HARNESS_RESULTS") or _RESULTS).expanduser()
     say(f"results folder: {folder}")
     return folder
 

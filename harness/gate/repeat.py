@@ -121,13 +121,10 @@ def repeat(stored: Iterable[Result], results: Path, options: Options, progress: 
     for record in stored:
         if not record.parts:
             by_spec.setdefault((record.encoder, options.specs.get(record.encoder) or record.spec), []).append(record)
-    for name, spec in by_spec:
-        if spec not in options.trusted:
-            _refuse_code(name, spec)
-    for (name, spec), records in by_spec.items():
-        plan = _plan(records, sets, options, repeated)
-        if not plan:
-            continue
+    planned_of = {key: _plan(records, sets, options, repeated) for key, records in by_spec.items()}
+    planned_of = {key: plan for key, plan in planned_of.items() if plan}
+    _refuse_code({spec: name for name, spec in planned_of if spec not in options.trusted})
+    for (name, spec), plan in planned_of.items():
         keys = [(name, planned.task.name, source.subset) for planned in plan for source in planned.sources]
         try:
             head = parse_spec(spec).head if spec else _no_spec()
@@ -147,17 +144,22 @@ def repeat(stored: Iterable[Result], results: Path, options: Options, progress: 
     return repeated
 
 
-def _refuse_code(name: str, spec: str) -> None:
-    """Raise InputError for a record's spec string that runs code which it names: a record is data."""
-    try:
-        is_code = bool(spec) and runs_code(parse_spec(spec))
-    except HarnessError:  # an encoder that is not there; nothing of it is loaded
-        return
-    if is_code:
+def _refuse_code(specs: Mapping[str, str]) -> None:
+    """Raise InputError for records' spec strings (to the encoders' names) that may run code: a record is data."""
+    refused = {spec: name for spec, name in specs.items() if spec and _may_run_code(spec)}
+    if refused:
+        names = ", ".join(dict.fromkeys(refused.values()))
+        given = " ".join(f"--encoder {shlex.quote(spec)}" for spec in refused)
         raise InputError(
-            f"the records of {name} name an encoder that runs code of theirs; if you trust it, name it yourself: "
-            f"--encoder {shlex.quote(spec)}"
+            f"what the records of {names} name runs code, or may; if you trust it, name it yourself: {given}"
         )
+
+
+def _may_run_code(spec: str) -> bool:
+    try:
+        return runs_code(parse_spec(spec))
+    except HarnessError:  # an encoder that is not there: nothing of it is loaded
+        return False
 
 
 def _no_spec() -> str:

@@ -10,7 +10,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from math import fsum
 from pathlib import PurePosixPath
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 from harness.escaping import json_text
 from harness.interchange.mteb_tasks import EXPORTED, SPLIT, MtebTask
 from harness.names import check_name, split_tag
-from harness.results import Result
+from harness.results import Result, seconds_of
 
 ORGANISATION = "multilingual-embedding-harness"
 """Of the models' names in mteb: what was measured here is not what mteb measured under a hub's name."""
@@ -75,7 +74,7 @@ def _why_not(result: Result) -> str:
 
 def _task_result(task: MtebTask, results: list[Result]) -> dict[str, Any]:
     """The fields of `mteb.TaskResult`. No version of mteb measured this, hence none is named."""
-    times = [datetime.fromisoformat(result.created).timestamp() for result in results if result.created]
+    times = [seconds_of(result) for result in results if result.created]
     return {
         "task_name": task.name,
         "dataset_revision": task.revision,

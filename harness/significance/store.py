@@ -181,6 +181,18 @@ class StatisticsStore:
         except OSError as error:
             raise cannot_write(file, error) from None
 
+    def set_aside(self, task: str) -> Path:
+        """Rename a task's file, which is damaged, to make place for another; returns its new name.
+
+        Raises:
+            InputError: the folder cannot be written.
+        """
+        file = self.file(task)
+        try:
+            return file.replace(file.with_name(f"{file.name}.damaged"))
+        except OSError as error:
+            raise cannot_write(file, error) from None
+
     def forget(self, encoder: str) -> None:
         """Remove all entries of an encoder and the tests against it. A damaged file stays for `merge` to replace.
 

@@ -65,7 +65,9 @@ def _update(store: ResultStore, task: Task, plan: Resampling, progress: Progress
     try:
         known = kept.load(task.name).current(records.values())
     except InputError as error:
-        progress.note(f"warning: {str(error).rpartition(';')[0]}; made again from the rows that are kept")
+        copy = kept.set_aside(task.name)
+        why = str(error).rpartition(";")[0]
+        progress.note(f"warning: {why}; made again from the rows that are kept, and kept itself as {copy.name}")
         known = Statistics()
         kept.merge(task.name, Statistics(plan.signature, plan.level), digests)
     if known.signature != plan.signature:

@@ -35,6 +35,7 @@ FIELDS = {
     "fingerprint": ["7", r'"\ud800"'],
     "signature": ["null"],
     "other": ["1"],
+    "dataset.other": ["1"],
 }
 WRONG = [(field, value) for field, values in FIELDS.items() for value in values]
 
@@ -59,11 +60,13 @@ def one_line(capsys: pytest.CaptureFixture[str], *command: str) -> str:
 def test_a_field_of_a_record(here: Path, capsys: pytest.CaptureFixture[str], field: str, value: str) -> None:
     file = here / "results/records/chargrams/sts17.json"
     [record] = json.loads(file.read_text())
-    file.write_text(json.dumps([{**record, field: "?"}]).replace('"?"', value))
+    within, _, name = field.rpartition(".")
+    changed = {**record, within: {**record[within], name: "?"}} if within else {**record, field: "?"}
+    file.write_text(json.dumps([changed]).replace('"?"', value))
     before = file.read_bytes()
     message = one_line(capsys, "show", "--record", "chargrams/sts17/en-en@sample")
     assert message.startswith("error: results/records/chargrams/sts17.json: no list of result records (")
-    assert f"$[0].{field}" in message or field in message or field in ("fingerprint", "metrics")  # no JSON at all
+    assert f"$[0].{field}" in message or name in message or field in ("fingerprint", "metrics")  # no JSON at all
     assert file.read_bytes() == before
 
 
@@ -119,8 +122,10 @@ def test_statistics_are_named_and_a_run_makes_them_again(
         assert message.startswith("error: results/statistics/sts17.json: no statistics (")
         assert message.endswith("`leaderboard run` makes it again")
     assert leaderboard_here(*run) == 0
-    assert "warning: results/statistics/sts17.json: no statistics (" in capsys.readouterr().err
+    warning = capsys.readouterr().err
+    assert "warning: results/statistics/sts17.json: no statistics (" in warning and "sts17.json.damaged" in warning
     assert file.read_bytes() == expected
+    assert file.with_name("sts17.json.damaged").read_text() == content
 
 
 SCORES = ['{"../x": {"spearman": 1}}', f'{{"ar-ar": {{"spearman": {HUGE}}}}}', '{"ar-ar": 1}', "[]"]

@@ -83,6 +83,16 @@ def test_a_folder_with_the_name_of_a_known_model_is_not_that_model(here: Path) -
     assert runs_code(parse_spec("tfhub:google/LaBSE/2"))
 
 
+def test_all_that_must_be_named_is_named_at_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    specs = {"a": "python:foreign:letters?name=a", "b": "python:foreign:letters?name=b"}
+    for name, spec in specs.items():
+        write_records(here, [sts(name, "en-en@sample", 80.0, spec=spec)])
+    write_records(here, [sts("c", "en-en", 80.0, spec="python:foreign:letters?name=c")])  # its data are not here
+    assert leaderboard_here("check", "--against", here) == 2
+    error = capsys.readouterr().err
+    assert all(f"--encoder '{spec}'" in error for spec in specs.values()) and "name=c" not in error
+
+
 def test_code_is_run_where_the_user_names_it(here: Path) -> None:
     spec = "python:foreign:letters"
     run = ["run", "--suite", "sample", "--subset", "en-en@sample", "--results", here]
