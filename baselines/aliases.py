@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from baselines import mean_pooling, sentence_transformer
-from baselines.huggingface import cached_snapshot
+from baselines.huggingface import cached_snapshot, refuse_folder
 from baselines.sentence_transformer import SentenceTransformerEncoder
 from harness.cache import default_cache_dir
 from harness.errors import InputError
@@ -27,8 +27,13 @@ def _alias(
     def missing_mb(hub_id: str | None) -> float:
         return 0.0 if cached_snapshot(location) else mb
 
+    @wraps(load)
+    def of_hub(hub_id: str, **options: Any) -> SentenceTransformerEncoder:
+        refuse_folder(hub_id)
+        return load(hub_id, **options)
+
     return EncoderInfo(
-        factory=load,
+        factory=of_hub,
         description=description,
         backend="transformers" if mean else "sentence-transformers",
         location=location,
@@ -38,7 +43,7 @@ def _alias(
         extra="torch",
         modules=("sentence_transformers",),
         missing_mb=missing_mb,
-        fetch=partial(load, location),
+        fetch=partial(of_hub, location),
         runs_code=never,
     )
 

@@ -19,6 +19,7 @@ Precision = Literal["fp32", "bf16", "fp16"]
 T = TypeVar("T")
 
 _WEIGHTS = ("*.safetensors", "*.bin")
+_FORCE = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"  # of torch.load
 # Other backends' copies of the weights, and files that no loader reads.
 _UNREAD_FOLDERS = {"onnx", "openvino", "coreml"}
 _UNREAD_SUFFIXES = {".md", ".h5", ".msgpack", ".onnx", ".ot", ".png"}
@@ -82,6 +83,12 @@ def model_folder(location: str) -> Path | None:
         return folder if folder.is_dir() else None
     except (OSError, RuntimeError, ValueError):  # too long for a path, `~` of an unknown user, a NUL
         return None
+
+
+def refuse_folder(hub_id: str) -> None:
+    """Raise InputError if a folder has the name of a hub's model: the libraries would open it in the model's place."""
+    if model_folder(hub_id):
+        raise InputError(f"the folder {hub_id} here has the name of the hub's model; move it, or use KIND:./{hub_id}")
 
 
 def folder_digest(folder: Path) -> str:
@@ -161,13 +168,27 @@ def torch_dtype(precision: Precision) -> Any:
 
 def _load(location: str, source: Source, load: Callable[[Source], T]) -> T:
     try:
-        with quiet():
+        with quiet(), _without_pickle():
             return load(source)
     except HarnessError:
         raise
     except Exception as error:  # the libraries raise OSError, ValueError, KeyError, ... on a folder they cannot read
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise InputError(f"cannot load the model {location!r}: {lines[0]}") from error
+
+
+@contextmanager
+def _without_pickle() -> Iterator[None]:
+    """PyTorch reads nothing but weights, whatever a model's own settings say (`"weights_only": false`)."""
+    before = os.environ.get(_FORCE)
+    os.environ[_FORCE] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_FORCE]
+        else:
+            os.environ[_FORCE] = before
 
 
 def _may_use_hub() -> bool:

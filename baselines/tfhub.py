@@ -351,7 +351,7 @@ def _find(location: str) -> tuple[Path, str]:
         InputError: neither a folder with a SavedModel nor a handle, or it cannot be fetched, or its digest is not the
             one that was pinned when it was fetched.
     """
-    folder = model_folder(location)
+    folder = _folder(location)
     if folder is not None:
         if not (folder / "saved_model.pb").is_file():
             raise InputError(f"{location!r} is no SavedModel: the folder has no saved_model.pb")
@@ -364,6 +364,11 @@ def _find(location: str) -> tuple[Path, str]:
     if not _is_pinned(cached, digest):
         raise InputError(f"{cached} is not what {handle} gave ({_pin(cached)} differs); delete it and fetch it again")
     return cached, digest
+
+
+def _folder(location: str) -> Path | None:
+    """The folder at a location, if there is one; an address is never the name of a folder."""
+    return None if re.match("https?:", location) else model_folder(location)
 
 
 def _handle(location: str) -> str:
@@ -450,7 +455,7 @@ def _set_for_the_library(cache: Path) -> Iterator[None]:
 def _runs_foreign_code(location: str | None, options: Mapping[str, str]) -> bool:
     """A SavedModel is a program: only the four of the aliases are known, by their handles and not as folders."""
     places = [place for place in (location, options.get("preprocessor")) if place is not None]
-    return any(model_folder(place) or _handle(place) not in _KNOWN for place in places)
+    return any(_folder(place) or _handle(place) not in _KNOWN for place in places)
 
 
 def _alias(handle: str, description: str, *, dim: int, mb: float, **options: str) -> EncoderInfo:

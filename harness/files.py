@@ -87,6 +87,15 @@ def refuse_special(path: Path) -> None:
         raise InputError(f"{path}: {what}, where a file should be; move it away")
 
 
+def refuse_way_out(path: Path, root: Path) -> Path:
+    """`path`, which is to be written below the folder `root`. Raises InputError if a link leads out of it."""
+    if not Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(root)):
+        raise InputError(
+            f"{path.parent}: a link leads out of {root}, where nothing is written; put a folder in its place"
+        )
+    return path
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the lock file `path`, which is made if need be, for the time of a `with` block.

@@ -16,7 +16,7 @@ from typing import TypedDict
 import msgspec
 
 from harness.errors import InputError, NameTakenError
-from harness.files import locked, replacing
+from harness.files import locked, refuse_way_out, replacing
 from harness.names import check_name
 from harness.schema import Amount, Count, Name, Number, read_json
 from harness.spec import parse_spec
@@ -211,6 +211,8 @@ class ResultStore:
         return self.root / f".replaced-{check_name(encoder, 'encoder')}"
 
     def _set_aside(self, encoder: str) -> None:
+        for part in _PARTS:
+            refuse_way_out(self.root / part / encoder / "any", self.root)
         try:
             self._aside(encoder).mkdir()
             for part in _PARTS:
@@ -235,7 +237,7 @@ class ResultStore:
 
     def _file(self, result: Result) -> Path:
         folder = self.records / check_name(result.encoder, "encoder")
-        return folder / f"{check_name(result.task, 'task')}.json"
+        return refuse_way_out(folder / f"{check_name(result.task, 'task')}.json", self.root)
 
 
 def seconds_of(result: Result) -> float:

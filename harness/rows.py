@@ -19,6 +19,7 @@ from harness.data import Source
 from harness.data.text import iter_lines
 from harness.encoder import Encoder
 from harness.errors import InputError, MissingExtraError
+from harness.files import refuse_way_out
 from harness.names import check_name
 from harness.results import Result, ResultStore, cannot_write, write_atomically
 from harness.tasks import Rows, Task
@@ -134,7 +135,9 @@ def stored_rows(results: Path, encoder: Encoder, task: Task, source: Source) -> 
 
 def rows_folder(results: Path, record: Result) -> Path:
     """Where the rows of a record's subset and of the others of its task are."""
-    return results / "rows" / check_name(record.encoder, "encoder") / check_name(record.task, "task")
+    folder = results / "rows" / check_name(record.encoder, "encoder") / check_name(record.task, "task")
+    refuse_way_out(folder / record.subset, results)
+    return folder
 
 
 def rows_of(results: Path, task: Task, record: Result) -> Rows | None:

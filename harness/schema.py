@@ -66,7 +66,7 @@ def decoded(content: bytes, kind: type[T], *, allow_nan: bool = False) -> T:
 
 
 def _refuse_unknown(raw: Any, value: Any) -> None:
-    """Raises ValueError at a field that the type lacks: passed over, it would be lost when the file is written again."""
+    """Raises ValueError at a field that the type lacks: passed over, it would be lost when it is written."""
     if isinstance(value, list | tuple):
         for raw_item, item in zip(raw, value, strict=True):
             _refuse_unknown(raw_item, item)

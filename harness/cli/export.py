@@ -37,6 +37,7 @@ def export(
     """
     from harness.errors import InputError
     from harness.escaping import visible
+    from harness.files import refuse_way_out
     from harness.interchange.mteb_export import mteb_files
     from harness.report.selection import select, stored
     from harness.results import ResultStore, cannot_write, write_atomically
@@ -49,7 +50,7 @@ def export(
     if not made.files:
         raise InputError(f"{results}: nothing in there means the same in {format.value}; run sts17 or tatoeba")
     for name, content in made.files.items():
-        path = out / name
+        path = refuse_way_out(out / name, out)
         try:
             write_atomically(path, content)
         except OSError as error:

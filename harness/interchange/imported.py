@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from harness.errors import InputError
+from harness.files import refuse_way_out
 from harness.interchange.mteb_import import ImportedResult
 from harness.interchange.mteb_tasks import BY_MTEB_NAME
 from harness.published import PublishedScore, published_scores
@@ -49,7 +50,7 @@ def store(root: Path, results: Iterable[ImportedResult]) -> list[Path]:
     written = []
     for result in results:
         parts = (_safe(result.model), _safe(result.revision), f"{result.mteb_task}.json")
-        path = root.joinpath(_FOLDER, *parts)
+        path = refuse_way_out(root.joinpath(_FOLDER, *parts), root)
         text = json.dumps(asdict(result), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
         try:
             write_atomically(path, text.encode())

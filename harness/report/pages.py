@@ -14,6 +14,7 @@ from pathlib import Path
 
 from harness import escaping
 from harness.errors import InputError
+from harness.files import refuse_way_out
 from harness.interchange.imported import imported_scores
 from harness.names import check_name, split_tag
 from harness.published import PublishedScore, published_scores
@@ -59,7 +60,7 @@ def outdated(store: ResultStore, readme: Path | None = None) -> dict[Path, bytes
     folder = store.root.name if store.root.name not in ("", "..") else store.root.resolve().name
     statistics = StatisticsStore(store.root).of(results)
     pages = make_pages(results, folder, [*published_scores(), *imported_scores(store.root)], statistics)
-    new = {store.root / name: text.encode() for name, text in pages.items()}
+    new = {refuse_way_out(store.root / name, store.root): text.encode() for name, text in pages.items()}
     if readme is not None:
         text = read_readme(readme)
         if BEGIN in text or END in text:

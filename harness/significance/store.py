@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypedDict
 
 from harness.errors import InputError
-from harness.files import locked
+from harness.files import locked, refuse_way_out
 from harness.names import check_name
 from harness.results import Result, ResultStore, cannot_write, write_atomically
 from harness.schema import Name, Number, Probability, read_json
@@ -130,7 +130,7 @@ class StatisticsStore:
 
     def file(self, task: str) -> Path:
         """Where a task's statistics are."""
-        return self.root / "statistics" / f"{check_name(task, 'task')}.json"
+        return refuse_way_out(self.root / "statistics" / f"{check_name(task, 'task')}.json", self.root)
 
     def of(self, records: Sequence[Result]) -> dict[str, Statistics]:
         """By task, what is known of these records. Raises InputError as `load`."""
@@ -199,10 +199,11 @@ class StatisticsStore:
         Raises:
             InputError: the folder cannot be written.
         """
-        for file in sorted((self.root / "statistics").glob("*.json")):
+        for task in sorted(path.stem for path in (self.root / "statistics").glob("*.json")):
+            file = self.file(task)
             try:
                 with locked(self.root / "records" / ".lock"):
-                    known = self.load(file.stem)
+                    known = self.load(task)
                     kept = [key for key in known.entries if key[0] != encoder]
                     entries = {key: _current(known.entries[key], key[1], kept) for key in kept}
                     write_atomically(file, _dump(replace(known, entries=entries)))

@@ -1,3 +1,4 @@
+import json
 import os
 import shutil
 import subprocess
@@ -328,3 +329,45 @@ def test_every_alias_names_a_model_and_says_what_it_costs():
         assert info.dim and info.licence and info.fetch and info.extra == "torch"
         # A model that is here (in the cache of whoever runs this) needs nothing; any other says how much.
         assert (info.download_mb == 0) == info.is_ready and (info.is_ready or info.download_mb > 100)
+
+
+class Pickled:
+    """What runs a command when it is unpickled."""
+
+    def __init__(self, command):
+        self._command = command
+
+    def __reduce__(self):
+        return os.system, (self._command,)
+
+
+def test_no_pickle_is_loaded_whatever_a_model_says(folder, tmp_path, monkeypatch):
+    """A module that holds another model, which is opened without our settings, and asks for `weights_only: false`."""
+    import torch
+    from safetensors.torch import load_file
+
+    outer, inner = tmp_path / "model", tmp_path / "model" / "inner"
+    shutil.copytree(folder, inner)
+    weights = {**load_file(inner / "model.safetensors"), "more": Pickled(f"touch {tmp_path / 'ran'}")}
+    (inner / "model.safetensors").unlink()
+    torch.save(weights, inner / "pytorch_model.bin")
+    settings = json.loads((inner / "sentence_bert_config.json").read_text())
+    (inner / "sentence_bert_config.json").write_text(json.dumps({**settings, "model_args": {"weights_only": False}}))
+    config = json.loads((inner / "config.json").read_text())
+    (inner / "config.json").write_text(json.dumps({k: v for k, v in config.items() if "dtype" not in k}))
+    router = {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.router.Router"}
+    (outer / "modules.json").write_text(json.dumps([router]))
+    types = {"types": {"inner": "sentence_transformers.SentenceTransformer"}, "structure": {"query": ["inner"]}}
+    (outer / "router_config.json").write_text(json.dumps({**types, "parameters": {}}))
+    shutil.copy(inner / "config_sentence_transformers.json", outer)
+    with pytest.raises(InputError, match="cannot load the model"):
+        load(str(outer))
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_folder_never_stands_for_the_model_of_an_alias(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(folder, tmp_path / "sentence-transformers" / "LaBSE")
+    with pytest.raises(InputError, match="has the name of the hub's model"):
+        load_encoder("labse")
+    assert load_encoder("sentence-transformers:./sentence-transformers/LaBSE").dim == 16

@@ -467,3 +467,13 @@ def sample_sentences():
     task = get_task("sts17")
     items = [task.load(source) for source in task.sources(bundled_sample()).values()]
     return list(dict.fromkeys(text for item in items for side in (item.sentences1, item.sentences2) for text in side))
+
+
+def test_a_folder_never_stands_for_an_address(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    place = tmp_path / "https:" / "tfhub.dev" / "google" / "universal-sentence-encoder-multilingual" / "3"
+    shutil.copytree(folder, place)
+    monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(module, "_fetch", lambda handle: (_ for _ in ()).throw(InputError(f"fetching {handle}")))
+    with pytest.raises(InputError, match="fetching https://tfhub"):
+        load_encoder("muse-tfhub")

@@ -196,3 +196,34 @@ def test_equal_records_are_refused(here: Path, capsys: pytest.CaptureFixture[str
     file.write_text(json.dumps(json.loads(file.read_text()) * 2))
     assert "two records of one subset" in one_line(capsys, "show")
     assert ResultStore(here / "results").records.is_dir() and StatisticsStore(here / "results").file("sts17")
+
+
+@pytest.mark.parametrize("part", ["records", "records/chargrams", "rows", "statistics", "nothing"])
+def test_links_do_not_lead_out_of_the_folder(here: Path, capsys: pytest.CaptureFixture[str], part: str) -> None:
+    """A folder that is a link to one elsewhere: nothing there is written, renamed or removed."""
+    run = ["run", "--encoder", "chargrams", "--subset", "en-en@sample", "--replace"]
+    assert leaderboard_here(*run) == 0
+    elsewhere, path = here / "elsewhere", here / "results" / part
+    if path.is_dir():
+        path.rename(elsewhere)
+    else:
+        elsewhere.mkdir()
+    path.symlink_to(elsewhere)
+    (elsewhere / "chargrams").mkdir(exist_ok=True)
+    (elsewhere / "chargrams/thesis.txt").write_text("precious")
+    before = {file: file.read_bytes() for file in elsewhere.rglob("*") if file.is_file() and file.name != ".lock"}
+    for command in (["run", "--encoder", "chargrams?dim=64", *run[3:]], [*run, "--fresh"]):
+        if part == "nothing":
+            assert leaderboard_here(*command) == 0
+        else:
+            assert "a link leads out of results" in one_line(capsys, *command)
+    after = {file: file.read_bytes() for file in elsewhere.rglob("*") if file.is_file() and file.name != ".lock"}
+    assert after == before
+
+
+def test_pages_do_not_lead_out_of_the_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert leaderboard_here("run", "--suite", "sample", "--encoder", "chargrams", "--replace") == 0
+    (here / "elsewhere").mkdir()
+    (here / "results/language-bias").symlink_to(here / "elsewhere")
+    assert "a link leads out of results" in one_line(capsys, "report")
+    assert not list((here / "elsewhere").iterdir())
