@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.encoder import Encoder, check_vectors, contained
+from harness.containment import contained
+from harness.encoder import Encoder, check_vectors
 from harness.errors import HarnessError
 
 _TYPES = ("OutOfMemoryError", "ResourceExhaustedError")  # PyTorch's and TensorFlow's, which may not be installed
