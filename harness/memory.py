@@ -32,7 +32,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 class InParts:
-    """The way to an encoder's vectors: of all sentences at once, or where memory runs out in halves, quarters, and so on.
+    """The way to an encoder's vectors: all at once, or by halves, quarters and so on where memory runs out.
 
     A warning tells of each size that is smaller than before. What the encoder prints is contained.
     """
