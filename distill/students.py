@@ -20,8 +20,9 @@ from baselines.nli import keep_layers as keep
 from baselines.nli import open_start
 from baselines.sentence_transformer import set_max_length
 from distill.vocabulary import piece_texts, prune_tokenizer
-from harness.encoder import Encoder, check_vectors, contained
+from harness.encoder import Encoder
 from harness.errors import InputError
+from harness.memory import InParts
 
 _BATCH = 128  # sentences of about one length
 _RIDGE = 1e-3
@@ -176,16 +177,13 @@ def initial_table(
             their principal axes where the student has fewer dimensions.
         token_frequencies: p, (tokens,), see `distill.vocabulary.frequencies`; None: all tokens have weight 1.
     """
-    with contained():
-        encoded = check_vectors(encoder.encode(list(texts)), texts, encoder)
-    fitted = ridge_map(encoded, vectors)
+    in_parts = InParts(encoder)
+    fitted = ridge_map(in_parts.encode(list(texts)), vectors)
 
     pieces = piece_texts(tokenizer)
     distinct = sorted({piece for piece in pieces if piece})
     row = {piece: number for number, piece in enumerate(distinct)}
-    with contained():
-        of_pieces = check_vectors(encoder.encode(distinct), distinct, encoder)
-    of_distinct = (of_pieces - fitted.centre) @ fitted.weights
+    of_distinct = (in_parts.encode(distinct) - fitted.centre) @ fitted.weights
     of_distinct /= np.maximum(np.linalg.norm(of_distinct, axis=1, keepdims=True), np.finfo(np.float64).tiny)
 
     table = np.zeros((len(pieces), of_distinct.shape[1]), dtype=np.float32)

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.cache import CHUNK
-from harness.encoder import Encoder, check_vectors, contained
+from harness.encoder import Encoder
 from harness.errors import InputError
 from harness.files import locked
+from harness.memory import InParts
 from harness.results import cannot_write, write_atomically
 from harness.schema import decoded
 
@@ -160,6 +161,7 @@ def _fill(
 ) -> None:
     lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
     order = np.argsort(-lengths, kind="stable")
+    teacher = InParts(encoder)
     try:
         first = int((folder / _DONE).read_text(encoding="ascii"))
     except ValueError:
@@ -174,9 +176,7 @@ def _fill(
         for start in range(first, len(order), CHUNK):
             rows = np.sort(order[start : start + CHUNK])
             texts = [sentences[row] for row in rows]
-            with contained():
-                vectors = encoder.encode(texts, lang=lang)
-            vectors = check_vectors(vectors, texts, encoder, rows)
+            vectors = teacher.encode(texts, lang, rows)
             with np.errstate(over="ignore"):
                 stored = vectors.astype(dtype)
             if not np.isfinite(stored).all():

@@ -36,7 +36,7 @@ from harness import files
 from harness.encoder import Encoder
 from harness.errors import InputError
 from harness.index import KEY_BYTES, Index
-from harness.memory import encode_if_it_fits
+from harness.memory import InParts
 from harness.schema import Amount, Count, decoded
 
 CHUNK = 4096
@@ -163,7 +163,7 @@ class EncoderVectors:
 
     def __init__(self, claim: files.Claim, encoder: Encoder, on_growth: Callable[[int], None]):
         self._claim, self._folder, self._encoder, self._on_growth = claim, claim.folder, encoder, on_growth
-        self._fitting = CHUNK  # sentences at a time, at least, for which there was memory so far
+        self._in_parts = InParts(encoder)
         self._shards: dict[int, _Shard] = {}
         self._n_shards = 0  # so far, also those that have been forgotten
         self._index = Index()
@@ -248,33 +248,13 @@ class EncoderVectors:
     ) -> None:
         chunk = [sentences[row] for row in rows.tolist()]
         start = time.perf_counter()
-        vectors = self._encode_in_parts(chunk, rows, lang)
+        vectors = self._in_parts.encode(chunk, lang, rows)
         seconds = time.perf_counter() - start
         if not self._claim.is_valid:  # the cache has been cleared
             self._claim = _claim(self._folder)
         shard = _write_shard(self._folder, self._encoder, keys, vectors, seconds)
         self._add(shard, keys)
         self._on_growth(_bytes_of(shard.path))
-
-    def _encode_in_parts(self, chunk: list[str], rows: NDArray[np.int64], lang: str | None) -> NDArray[np.float32]:
-        """The vectors of a chunk: all at once, or where memory does not suffice in halves, in quarters, and so on."""
-        parts: list[NDArray[np.float32]] = []
-        done, size = 0, len(chunk)
-        while done < len(chunk):
-            some = slice(done, done + size)
-            vectors = encode_if_it_fits(self._encoder, chunk[some], lang, rows[some])
-            if vectors is None:
-                size = -(-min(size, len(chunk) - done) // 2)
-                continue
-            parts.append(vectors)
-            done += size
-            if size < min(len(chunk), self._fitting):
-                self._fitting = size
-                print(
-                    f"warning: memory ran out; {self._encoder.name} encodes {size:,} sentences at a time",
-                    file=sys.stderr,
-                )
-        return np.concatenate(parts)
 
     def _hash(self, sentences: Sequence[str], lang: str | None) -> NDArray[np.bytes_]:
         prefix = f"{lang or ''}\0" if self._encoder.uses_lang else ""

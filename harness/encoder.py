@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import cache
-from typing import IO, Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from harness.errors import VectorError
-
-_STDOUT, _STDERR = 1, 2
-_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)  # O_PATH: a folder may be unreadable
 
 
 @runtime_checkable
@@ -116,89 +109,3 @@ def _bad_row(
     return VectorError(
         f"encoder {encoder.name!r} returned {value} in row {known_as} for the sentence {sentences[row][:200]!r}"
     )
-
-
-@contextmanager
-def contained() -> Iterator[None]:
-    """Around every call of an encoder's own code, loading included: what it prints and where it goes is not ours.
-
-    What is written to stdout in the `with` block, where our data go, comes out on stderr: by `print`, by C libraries
-    and by the processes that it starts. Afterwards the current folder is the same as before. Takes some microseconds.
-    """
-    with _same_folder(), _stdout_on_stderr():
-        yield
-
-
-@contextmanager
-def _same_folder() -> Iterator[None]:
-    try:
-        here = os.open(".", _FOLDER)  # not its name, which it has lost where it was deleted
-    except OSError:  # Windows
-        yield
-        return
-    try:
-        yield
-    finally:
-        os.fchdir(here)
-        os.close(here)
-
-
-@contextmanager
-def _stdout_on_stderr() -> Iterator[None]:
-    ours = sys.stdout
-    is_flushed = _flush(ours)  # else what we have printed would come out on stderr too
-    descriptor = _divert()
-    sys.stdout = sys.stderr
-    try:
-        yield
-    finally:
-        sys.stdout = ours
-        if is_flushed:
-            _flush(ours)  # a logger, say, may have held it from before
-        if descriptor is not None:
-            _flush_c()
-            os.dup2(descriptor, _STDOUT)
-            os.close(descriptor)
-
-
-def _flush(stream: IO[str] | None) -> bool:
-    try:
-        if stream is not None:
-            stream.flush()
-    except (OSError, ValueError):  # its reader has gone, the disk is full; it is closed
-        return False
-    return True
-
-
-def _divert() -> int | None:
-    """Make descriptor 1 that of stderr; returns what it was. None, and no change, in a process without a stdout."""
-    if sys.__stdout__ is None:  # descriptor 1 is some other file's, if anyone's
-        return None
-    try:
-        before = os.dup(_STDOUT)
-    except OSError:
-        return None
-    with suppress(OSError):
-        if sys.__stderr__ is not None:
-            os.dup2(_STDERR, _STDOUT)
-        else:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, _STDOUT)
-            os.close(nowhere)
-    return before
-
-
-def _flush_c() -> None:
-    flush, stdout = _stdout_of_c()
-    if flush is not None:
-        flush(stdout)
-
-
-@cache
-def _stdout_of_c() -> tuple[Callable[[ctypes.c_void_p], int] | None, ctypes.c_void_p]:
-    """`fflush` and the stream `stdout` of the C library, where they are to be had."""
-    for name in ("stdout", "__stdoutp"):  # of macOS
-        with suppress(OSError, TypeError, AttributeError, ValueError):
-            library = ctypes.CDLL(None)
-            return library.fflush, ctypes.c_void_p.in_dll(library, name)
-    return None, ctypes.c_void_p()

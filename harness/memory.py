@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.encoder import Encoder, check_vectors, contained
+from harness.containment import contained
+from harness.encoder import Encoder, check_vectors
 from harness.errors import HarnessError
 
 _TYPES = ("OutOfMemoryError", "ResourceExhaustedError")  # PyTorch's and TensorFlow's, which may not be installed
@@ -30,18 +31,52 @@ def is_out_of_memory(error: BaseException) -> bool:
     return any(text in str(error).lower() for text in _MESSAGES)
 
 
-def encode_if_it_fits(
-    encoder: Encoder, sentences: Sequence[str], lang: str | None, rows: Sequence[int] | np.ndarray | None = None
-) -> np.ndarray | None:
-    """The vectors of `sentences`, checked; None if memory ran out, and there is more than one to encode.
+class InParts:
+    """The way to an encoder's vectors: all at once, or by halves, quarters and so on where memory runs out.
 
-    rows: see `check_vectors`.
-
-    Raises:
-        VectorError: the encoder returned what is no vectors.
-        MemoryError: it ran out at a single sentence.
-        RuntimeError: in place of what would end the process: `sys.exit`, a panic of Rust code.
+    A warning tells of each size that is smaller than before. What the encoder prints is contained.
     """
+
+    def __init__(self, encoder: Encoder):
+        self._encoder = encoder
+        self._warned = sys.maxsize  # sentences at a time, of which a warning has told
+
+    def encode(
+        self, sentences: Sequence[str], lang: str | None = None, rows: Sequence[int] | np.ndarray | None = None
+    ) -> np.ndarray:
+        """The vectors of `sentences`, checked, float32 (len(sentences), dim).
+
+        rows: see `check_vectors`.
+
+        Raises:
+            VectorError: the encoder returned what is no vectors.
+            MemoryError: it ran out at a single sentence.
+            RuntimeError: in place of what would end the process: `sys.exit`, a panic of Rust code.
+        """
+        rows = range(len(sentences)) if rows is None else rows
+        parts: list[np.ndarray] = []
+        done, size = 0, len(sentences)
+        while done < len(sentences) or not parts:
+            some = slice(done, done + size)
+            vectors = _encode_if_it_fits(self._encoder, sentences[some], lang, rows[some])
+            if vectors is None:
+                size = -(-min(size, len(sentences) - done) // 2)
+                continue
+            parts.append(vectors)
+            done += size
+            if size < min(len(sentences), self._warned):
+                self._warned = size
+                print(
+                    f"warning: memory ran out; {self._encoder.name} encodes {size:,} sentences at a time",
+                    file=sys.stderr,
+                )
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _encode_if_it_fits(
+    encoder: Encoder, sentences: Sequence[str], lang: str | None, rows: Sequence[int] | np.ndarray
+) -> np.ndarray | None:
+    """The vectors of `sentences`; None if memory ran out, and there is more than one to encode."""
     try:
         with contained():
             vectors = encoder.encode(sentences, lang=lang)
@@ -50,10 +85,10 @@ def encode_if_it_fits(
     except Exception as error:
         if isinstance(error, HarnessError) or not is_out_of_memory(error):
             raise
-        if len(sentences) == 1:
+        if len(sentences) <= 1:
             why = str(error).partition("\n")[0]
             raise MemoryError(
-                f"memory does not suffice for a sentence of {len(sentences[0]):,} characters ({why})"
+                f"memory does not suffice for a sentence of {sum(map(len, sentences)):,} characters ({why})"
             ) from error
     except BaseException as error:
         raise RuntimeError(f"{type(error).__name__}: {error}") from error

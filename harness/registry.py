@@ -21,7 +21,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
-from harness.encoder import Encoder, check_vectors, contained
+from harness.containment import contained
+from harness.encoder import Encoder, check_vectors
 from harness.errors import HarnessError, InputError, MissingExtraError, unknown_name
 from harness.spec import Spec, parse_spec
 

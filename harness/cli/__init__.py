@@ -152,9 +152,16 @@ def _mend_streams() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     if sys.stderr is sys.__stderr__:  # else somebody, a test say, has put another in its place
-        encoding = sys.stderr.encoding if sys.stderr else "utf-8"
-        raw = io.BufferedWriter(_Forgiving(2, "w", closefd=False))
-        sys.stderr = io.TextIOWrapper(raw, encoding, "backslashreplace", line_buffering=True)
+        _mend_stderr()
+
+
+def _mend_stderr() -> None:
+    if os.name != "posix" and isinstance(sys.stderr, io.TextIOWrapper):  # a console of Windows is more than a file
+        sys.stderr.reconfigure(errors="backslashreplace")
+        return
+    encoding = sys.stderr.encoding if sys.stderr else "utf-8"
+    raw = io.BufferedWriter(_Forgiving(2, "w", closefd=False))
+    sys.stderr = io.TextIOWrapper(raw, encoding, "backslashreplace", line_buffering=True)
 
 
 class _Forgiving(io.FileIO):

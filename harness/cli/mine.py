@@ -251,13 +251,13 @@ def _summary(text: Sentences) -> str:
 def _check_languages(model: Encoder, sides: Sequence[_Side]) -> None:
     """Raise LanguageError for a language that the encoder does not take, before the other side has taken hours."""
     from harness.errors import LanguageError
-    from harness.memory import encode_if_it_fits
+    from harness.memory import InParts
 
     if not model.uses_lang:
         return
     for side, option in zip(sides, ("--src-lang", "--trg-lang"), strict=True):
         try:
-            encode_if_it_fits(model, side.text.sentences[:1], side.lang)
+            InParts(model).encode(side.text.sentences[:1], side.lang)
         except LanguageError:
             if side.lang:
                 raise

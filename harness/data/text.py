@@ -9,7 +9,7 @@ import re
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
@@ -45,7 +45,7 @@ def iter_lines(path: Path) -> Iterator[str]:
     Raises:
         InputError: the file cannot be read, its gzip data is damaged, or it is not UTF-8 (names the line).
     """
-    with open_content(path) as stream:
+    with open_content(path) as stream, _naming(path):  # of a line that does not fit into memory
         yield from decoded_lines(stream, str(path))
 
 
@@ -57,12 +57,35 @@ def open_content(path: Path) -> Iterator[IO[bytes]]:
         InputError: also while it is read: the file cannot be read, or its gzip data is damaged or unpacks to more than
             text does; names the file.
     """
+    with ExitStack() as stack:
+        with _naming(path):
+            content: IO[bytes] = stack.enter_context(path.open("rb"))
+            if path.name.endswith(".gz"):
+                content = unpacked(gzip.GzipFile(fileobj=content), path)
+        # Not around this: what fails in the user's block is not the file's.
+        yield stack.enter_context(io.BufferedReader(_Named(content, path), _BUFFER))
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Turns errors of reading a file into InputErrors that name it."""
     try:
-        with path.open("rb") as file:
-            yield unpacked(gzip.GzipFile(fileobj=file), path) if path.name.endswith(".gz") else file
+        yield
     except (OSError, EOFError, zlib.error, MemoryError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or str(error) or "not enough memory"
         raise InputError(f"{path}: cannot be read ({reason}); {REMEDY}") from None
+
+
+class _Named(io.RawIOBase):
+    def __init__(self, stream: IO[bytes], path: Path):
+        self._stream, self._path = cast(io.BufferedIOBase, stream), path
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        with _naming(self._path):
+            return self._stream.readinto(buffer)
 
 
 def unpacked(stream: IO[bytes] | gzip.GzipFile, archive: Path, limit: int | None = None) -> IO[bytes]:

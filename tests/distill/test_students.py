@@ -250,6 +250,23 @@ def test_the_initial_table_by_a_loop():
         initial_table(tokenizer, Letters(), texts, vectors, token_frequencies=np.ones(3))
 
 
+def test_an_encoder_for_the_initial_table_may_lack_memory_and_print(capfd):
+    class Small(Letters):
+        name = "small"
+
+        def encode(self, texts, *, lang=None):
+            print("loading")
+            if len(texts) > 10:
+                raise MemoryError("Unable to allocate 20 GiB")
+            return super().encode(texts, lang=lang)
+
+    tokenizer, vectors = xlm_r_like(), Letters().encode(SENTENCES)
+    expected = initial_table(tokenizer, Letters(), SENTENCES, vectors)
+    np.testing.assert_array_equal(initial_table(tokenizer, Small(), SENTENCES, vectors), expected)
+    said, told = capfd.readouterr()
+    assert said == "" and "loading\n" in told and "warning: memory ran out; small encodes" in told
+
+
 def test_a_static_student_is_a_model_of_the_library(tmp_path):
     tokenizer = xlm_r_like()
     table = np.random.default_rng(1).standard_normal((tokenizer.get_vocab_size(), 7))

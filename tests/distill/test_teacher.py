@@ -70,6 +70,18 @@ def test_a_build_that_was_killed_goes_on_and_a_complete_one_computes_nothing(tmp
     np.testing.assert_array_equal(TeacherVectors.open(tmp_path)[np.arange(10)], whole[np.arange(10)])
 
 
+def test_a_chunk_that_does_not_fit_into_memory_goes_through_in_parts(tmp_path, capsys):
+    class Small(Counting):
+        def encode(self, sentences, *, lang=None):
+            if len(sentences) > 2:
+                raise MemoryError("Unable to allocate 20 GiB")
+            return super().encode(sentences, lang=lang)
+
+    found = TeacherVectors.build(Small(), SENTENCES, tmp_path / "s", "float32")
+    np.testing.assert_array_equal(found[np.arange(10)], wanted(SENTENCES))
+    assert capsys.readouterr().err == "warning: memory ran out; counting encodes 2 sentences at a time\n"
+
+
 def test_a_kill_before_the_store_is_set_up_leaves_nothing_behind(tmp_path, monkeypatch):
     def killed(path, content):
         raise KeyboardInterrupt

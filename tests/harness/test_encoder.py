@@ -1,13 +1,7 @@
-import io
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from harness.encoder import Encoder, check_vectors, contained
+from harness.encoder import Encoder, check_vectors
 from harness.errors import InputError
 
 
@@ -128,85 +122,3 @@ def test_masked_values_are_refused_as_nan_is():
     for vectors in (masked, list(masked), tuple(masked)):
         with pytest.raises(InputError, match="'two' returned a masked value in row 1 for the sentence 'second'"):
             check(vectors)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs file descriptors as POSIX has them")
-@pytest.mark.parametrize("streams", ["open", "no stdout", "no stderr"])
-def test_what_an_encoder_prints_and_where_it_goes_changes_nothing_of_ours(tmp_path, streams):
-    """Seen from outside: Python, C, a subprocess, and one who holds the stream; with closed streams too."""
-    program = """
-import ctypes, os, subprocess, sys
-
-held = sys.stdout
-file = open("file", "wb")  # takes the place of a stream that is closed
-from harness.encoder import contained
-
-def noise(word):
-    print("print", word)
-    os.write(1, f"write {word}\\n".encode())
-    ctypes.CDLL(None).printf(f"printf {word}\\n".encode())
-    if held is not None:
-        held.write(f"held {word}\\n")
-    subprocess.run(["echo", "echo", word], check=True)
-    os.chdir("/")
-
-print("ours")
-if sys.argv[1] == "no stdout":
-    with contained():
-        os.chdir("/")
-        file.write(b"whole")
-        file.flush()
-else:
-    with contained():
-        noise("theirs")
-        with contained():
-            noise("nested")
-    file.write(b"whole")
-print("ours again")
-file.close()
-assert open("file").read() == "whole"
-"""
-    command = [sys.executable, "-c", program, streams]
-    buffered = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
-    closing = {"open": "", "no stdout": " >&-", "no stderr": " 2>&-"}[streams]
-    done = subprocess.run(
-        ["sh", "-c", f'exec "$@"{closing}', "sh", *command], cwd=tmp_path, env=buffered, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == ("" if streams == "no stdout" else "ours\nours again\n")
-    kinds = ("print", "write", "printf", "held", "echo")
-    said = sorted(f"{kind} {word}" for kind in kinds for word in ("theirs", "nested"))
-    assert sorted(done.stderr.splitlines()) == (said if streams == "open" else [])
-
-
-def test_the_current_folder_may_have_been_deleted(tmp_path, monkeypatch):
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    before = Path().stat()
-    gone.rmdir()
-    with contained():
-        os.chdir(tmp_path)
-    assert os.path.samestat(before, Path().stat())
-
-
-def test_a_stdout_that_cannot_be_written_is_no_concern_of_the_encoder(monkeypatch):
-    class Gone(io.StringIO):
-        def flush(self):
-            raise BrokenPipeError
-
-    closed = io.StringIO()
-    closed.close()
-    for stream in (Gone(), closed, None):
-        monkeypatch.setattr(sys, "stdout", stream)
-        with contained():
-            print("theirs")
-        assert sys.stdout is stream
-
-
-def test_what_an_encoder_raises_comes_through(capfd):
-    with pytest.raises(KeyError), contained():
-        os.write(1, b"theirs")
-        raise KeyError
-    os.write(1, b"ours")
-    assert capfd.readouterr() == ("ours", "theirs")

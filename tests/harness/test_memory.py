@@ -1,4 +1,4 @@
-"""Which errors say that memory ran out: those that the libraries raise."""
+"""Which errors say that memory ran out: those that the libraries raise; and what is done about it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from harness.errors import LanguageError, VectorError
-from harness.memory import encode_if_it_fits, is_out_of_memory
+from harness.memory import InParts, is_out_of_memory
 
 
 def error_of(call: Callable[[], object]) -> Exception:
@@ -60,17 +60,18 @@ def test_what_would_end_the_process_is_an_error_of_the_encoder() -> None:
         return SimpleNamespace(encode=encode)
 
     with pytest.raises(RuntimeError, match="SystemExit: 5"):
-        encode_if_it_fits(ends(SystemExit(5)), ["a"], None)
+        InParts(ends(SystemExit(5))).encode(["a"])
     with pytest.raises(RuntimeError, match="Panic: index out of bounds"):
-        encode_if_it_fits(ends(Panic("index out of bounds")), ["a", "b"], None)
+        InParts(ends(Panic("index out of bounds"))).encode(["a", "b"])
     with pytest.raises(KeyboardInterrupt):
-        encode_if_it_fits(ends(KeyboardInterrupt()), ["a"], None)
+        InParts(ends(KeyboardInterrupt())).encode(["a"])
     with pytest.raises(ValueError, match="bad"):
-        encode_if_it_fits(ends(ValueError("bad")), ["a", "b"], None)
+        InParts(ends(ValueError("bad"))).encode(["a", "b"])
 
 
 def test_what_did_not_fit_is_let_go_before_the_next_attempt() -> None:
     alive: list[int] = []
+    found: list[int] = []
 
     class Large:
         def __init__(self) -> None:
@@ -80,12 +81,41 @@ def test_what_did_not_fit_is_let_go_before_the_next_attempt() -> None:
             alive.pop()
 
     def encode(sentences: object, *, lang: object) -> None:
+        found.append(len(alive))
         held = [Large()]
         held.append(held)  # type: ignore[arg-type]
         raise MemoryError(sys.getsizeof(held))
 
-    assert encode_if_it_fits(SimpleNamespace(encode=encode), ["a", "b"], None) is None
-    assert alive == []
+    with pytest.raises(MemoryError):
+        InParts(SimpleNamespace(encode=encode)).encode(["a", "b", "c", "d"])  # type: ignore[arg-type]
+    assert found == [0, 0, 0]
+
+
+def test_parts_are_halved_until_they_fit_and_stand_in_order() -> None:
+    asked: list[list[str]] = []
+
+    def encode(sentences: list[str], *, lang: object) -> np.ndarray:
+        asked.append(sentences)
+        if len(sentences) > 2:
+            raise MemoryError
+        return np.array([[float(text)] for text in sentences])
+
+    small: Any = SimpleNamespace(name="small", dim=1, encode=encode)
+    assert InParts(small).encode(list("1234567")).tolist() == [[number] for number in range(1, 8)]
+    assert list(map("".join, asked)) == ["1234567", "1234", "12", "34", "56", "7"]
+    for rows, known_as in ((None, 3), ([30, 31, 32, 33], 33)):
+        with pytest.raises(VectorError, match=f"NaN in row {known_as} for the sentence 'nan'"):
+            InParts(small).encode(["1", "2", "3", "nan"], rows=rows)
+
+
+def test_no_sentences_are_a_question_like_any() -> None:
+    assert InParts(returns(np.zeros((0, 2)))).encode([]).shape == (0, 2)
+
+    def encode(sentences: object, *, lang: object) -> None:
+        raise MemoryError("no room")
+
+    with pytest.raises(MemoryError, match="no room"):
+        InParts(SimpleNamespace(encode=encode)).encode([])  # type: ignore[arg-type]
 
 
 def returns(vectors: object) -> Any:
@@ -94,19 +124,19 @@ def returns(vectors: object) -> Any:
 
 def test_nothing_returned_is_an_error_at_once_and_no_want_of_memory() -> None:
     with pytest.raises(VectorError, match="'own' returned NoneType for 2 sentences"):
-        encode_if_it_fits(returns(None), ["a", "b"], None)
+        InParts(returns(None)).encode(["a", "b"])
 
 
 def test_the_text_of_a_sentence_says_nothing_of_memory() -> None:
     nan = np.full((2, 2), np.nan)
     with pytest.raises(VectorError, match="NaN in row 7 for the sentence 'CUDA out of memory'"):
-        encode_if_it_fits(returns(nan), ["CUDA out of memory", "b"], None, [7, 8])
+        InParts(returns(nan)).encode(["CUDA out of memory", "b"], rows=[7, 8])
 
     def refuses(sentences: object, *, lang: object) -> None:
         raise LanguageError("no vectors for 'out of memory'")
 
     with pytest.raises(LanguageError):
-        encode_if_it_fits(SimpleNamespace(encode=refuses), ["a", "b"], None)  # type: ignore[arg-type]
+        InParts(SimpleNamespace(encode=refuses)).encode(["a", "b"])  # type: ignore[arg-type]
 
 
 def test_what_it_prints_is_not_on_stdout(capfd: pytest.CaptureFixture[str]) -> None:
@@ -115,5 +145,5 @@ def test_what_it_prints_is_not_on_stdout(capfd: pytest.CaptureFixture[str]) -> N
         os.system("echo working")
         return np.zeros((1, 2), np.float32)
 
-    encode_if_it_fits(SimpleNamespace(dim=2, encode=encode), ["a"], None)  # type: ignore[arg-type]
+    InParts(SimpleNamespace(dim=2, encode=encode)).encode(["a"])  # type: ignore[arg-type]
     assert capfd.readouterr() == ("", "loading\nworking\n")

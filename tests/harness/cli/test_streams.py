@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from command_line import one_line_error
+
+import harness.cli
 
 LEADERBOARD = str(Path(sys.executable).parent / "leaderboard")
 RUN = ["run", "--encoder", "python:noisy:letters", "--subset", "de@sample", "--results", "results"]
@@ -85,6 +88,20 @@ def test_what_an_encoding_lacks_is_printed_as_an_escape() -> None:
     done = subprocess.run([LEADERBOARD, *SHOW], env=environment, capture_output=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, b"")
     assert rb"\u2013" in done.stdout and "\u2013".encode() not in done.stdout
+
+
+@pytest.mark.parametrize("system", ["posix", "nt"])
+def test_the_stream_of_a_console_stays(monkeypatch: pytest.MonkeyPatch, system: str) -> None:
+    """Windows writes to a console in another way than to a file, so that it has all characters."""
+    console = io.TextIOWrapper(io.BytesIO(), "ascii", "strict")
+    for name in ("stderr", "__stderr__"):
+        monkeypatch.setattr(sys, name, console)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "name", system)
+        harness.cli._mend_streams()
+    assert (sys.stderr is console) == (system == "nt")
+    assert (sys.stderr.encoding, sys.stderr.errors) == ("ascii", "backslashreplace")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes on Linux alone")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 from pathlib import Path
 from typing import NoReturn
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.data.sources import content_sha256
-from harness.data.text import iter_lines, parse_number, read_lines
+from harness.data.text import iter_lines, open_content, parse_number, read_lines
 from harness.errors import InputError
 
 # Everything that str.splitlines splits at, and that these files must not be split at.
@@ -102,6 +103,28 @@ def test_lines_that_do_not_fit_into_memory(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("harness.data.text.iter_lines", no_memory)
     with pytest.raises(InputError, match="a: its lines do not fit into memory"):
         read_lines(path)
+
+
+@pytest.mark.parametrize("name", ["a", "a.gz"])
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device", "elsewhere"), MemoryError(), EOFError()])
+def test_what_fails_while_a_file_is_open_is_not_its_damage(tmp_path: Path, name: str, error: Exception) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(b"a\n"))
+    with pytest.raises(type(error)) as caught, open_content(path) as stream:
+        stream.read(1)
+        raise error
+    assert caught.value is error and stream.closed
+
+
+def test_a_disk_that_fails_while_a_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(io.BytesIO):
+        def readinto(self, buffer: object) -> NoReturn:
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Path, "open", lambda path, mode: Failing())
+    for read in (read_lines, content_sha256):
+        with pytest.raises(InputError, match=r"a: cannot be read \(Input/output error\)"):
+            read(tmp_path / "a")
 
 
 def test_missing_file(tmp_path: Path) -> None:
