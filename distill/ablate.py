@@ -402,7 +402,7 @@ def _encoder(model: Any, settings: Settings, identity: str) -> Encoder:
 def _stored(path: Path, scores: Mapping[Score, Score]) -> Run | None:
     """The record of a distillation, if it is there with all scores that are wanted; a damaged one counts as none."""
     with suppress(OSError, ValueError):
-        run = decoded(path.read_bytes(), Run)
+        run = decoded(path.read_bytes(), Run, exact=True)
         if run.scores.keys() >= set(map(str, scores.values())):
             return run
     return None

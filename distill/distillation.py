@@ -314,7 +314,7 @@ def _finished(out: Path, settings: dict[str, Any]) -> Trained | None:
     if not out.exists():
         return None
     try:
-        done = decoded((out / TRAINING_FILE).read_bytes(), Trained)
+        done = decoded((out / TRAINING_FILE).read_bytes(), Trained, exact=True)
     except (OSError, ValueError):
         raise InputError(
             f"{out / TRAINING_FILE} is damaged or of another command; --fresh replaces the student"

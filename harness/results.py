@@ -281,7 +281,7 @@ def _dump(results: list[Result]) -> bytes:
 
 def _read(file: Path) -> list[Result]:
     try:
-        results = read_json(file, list[Result])
+        results = read_json(file, list[Result], exact=True)
         for result in results:
             _check(result, file)
         if len({result.subset for result in results}) < len(results):

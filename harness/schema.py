@@ -30,9 +30,10 @@ Name = Annotated[str, msgspec.Meta(pattern=rf"^{PATTERN}\Z", max_length=MAX_LENG
 Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
-def read_json(file: Path, kind: type[T], *, allow_nan: bool = False) -> T:
-    """The content of a JSON file, as a value of `kind`, which takes no other fields than its own.
+def read_json(file: Path, kind: type[T], *, exact: bool = False, allow_nan: bool = False) -> T:
+    """The content of a JSON file, as a value of `kind`.
 
+    exact: no fields are there that `kind` lacks; for files that are written again, where they would be lost.
     allow_nan: NaN and infinities, which JSON does not have and Python's module writes, are read as null.
 
     Raises:
@@ -41,12 +42,12 @@ def read_json(file: Path, kind: type[T], *, allow_nan: bool = False) -> T:
     """
     refuse_special(file)
     try:
-        return decoded(file.read_bytes(), kind, allow_nan=allow_nan)
+        return decoded(file.read_bytes(), kind, exact=exact, allow_nan=allow_nan)
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror or error}); restore it or delete it") from None
 
 
-def decoded(content: bytes, kind: type[T], *, allow_nan: bool = False) -> T:
+def decoded(content: bytes, kind: type[T], *, exact: bool = False, allow_nan: bool = False) -> T:
     """The same of JSON as bytes. Raises ValueError as `read_json`."""
     try:
         if allow_nan:
@@ -61,12 +62,13 @@ def decoded(content: bytes, kind: type[T], *, allow_nan: bool = False) -> T:
         raise ValueError("half of a surrogate pair, which is no character") from None
     except OverflowError:
         raise ValueError("a number that is out of range") from None
-    _refuse_unknown(raw, value)
+    if exact:
+        _refuse_unknown(raw, value)
     return value
 
 
 def _refuse_unknown(raw: Any, value: Any) -> None:
-    """Raises ValueError at a field that the type lacks: passed over, it would be lost when it is written."""
+    """Raises ValueError at a field that the type lacks."""
     if isinstance(value, list | tuple):
         for raw_item, item in zip(raw, value, strict=True):
             _refuse_unknown(raw_item, item)

@@ -72,7 +72,7 @@ def imported_scores(root: Path) -> list[PublishedScore]:
 
 def _load(file: Path) -> ImportedResult:
     try:
-        result = read_json(file, ImportedResult)
+        result = read_json(file, ImportedResult, exact=True)
         if result.mteb_task not in BY_MTEB_NAME or result.task != BY_MTEB_NAME[result.mteb_task].task:
             raise ValueError(f"no task {result.mteb_task!r} with a counterpart {result.task!r}")
     except ValueError as error:

@@ -147,7 +147,7 @@ class StatisticsStore:
         """
         file = self.file(task)
         try:
-            return _parsed(read_json(file, _File)) if file.exists() else Statistics()
+            return _parsed(read_json(file, _File, exact=True)) if file.exists() else Statistics()
         except (ValueError, InputError) as error:
             why = str(error).removeprefix(f"{file}: ")
             raise InputError(f"{file}: no statistics ({why}); `leaderboard run` makes it again") from None
