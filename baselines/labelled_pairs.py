@@ -1,8 +1,4 @@
-"""Reading sentence pairs with labels: natural language inference (NLI) and semantic textual similarity (STS).
-
-Every file may be plain or `.gz`. The format is told from the first line, columns by their names where there is a
-header.
-"""
+"""Sentence pairs with scores of their semantic textual similarity (STS)."""
 
 from __future__ import annotations
 
@@ -10,10 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.data.nli import NLI_LABELS, NLIPairs, read_nli
 from harness.data.stsb import read_scored
-
-__all__ = ["NLI_LABELS", "NLIPairs", "ScoredPairs", "joined", "read_nli", "read_sts"]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from baselines.huggingface import Precision, Source, open_model, quiet
-from baselines.labelled_pairs import NLI_LABELS, NLIPairs, ScoredPairs
+from baselines.labelled_pairs import ScoredPairs
 from baselines.model_folder import (
     SETTINGS_FILE,
     TRAINING_FILE,
@@ -34,8 +34,9 @@ from baselines.model_folder import (
 )
 from baselines.sentence_transformer import set_max_length
 from baselines.wheels import E5_SMALL_Q4, MINILM
+from harness.cli import say
+from harness.data.nli import NLI_LABELS, NLIPairs
 from harness.errors import InputError
-from harness.escaping import terminal
 from harness.registry import encoder_info, encoder_names, one_line
 from harness.results import write_atomically
 
@@ -211,7 +212,7 @@ def _train(
     elif out.exists():
         done = _finished(out, all_settings)
         remove_work(work)
-        _say(f"{out.name}: complete, nothing to do")
+        say(f"{out.name}: complete, nothing to do")
         return done
     check_equal(all_settings, read_json(work / SETTINGS_FILE) or all_settings, work)
     write_atomically(work / SETTINGS_FILE, as_json(all_settings))
@@ -220,7 +221,7 @@ def _train(
     if before is None:
         before = dev_scores(model, dev)
         write_atomically(work / "before.json", as_json(before))
-    _say(f"dev before: {_listed(before)}")
+    say(f"dev before: {_listed(before)}")
 
     steps: dict[str, int] = {}
     best = None
@@ -230,7 +231,7 @@ def _train(
         model = open_start(Source(str(checkpoint), ""), on_cpu)
         freeze_layers(model, recipe.freeze_layers)
     trained = Trained(all_settings, steps, best, before, dev_scores(model, dev))
-    _say(f"dev after: {_listed(trained.dev_after)}")
+    say(f"dev after: {_listed(trained.dev_after)}")
 
     made = work / "model"
     shutil.rmtree(made, ignore_errors=True)
@@ -368,9 +369,9 @@ def _train_stage(
     if last is None or step_of(last) < total:
         every = min(recipe.eval_steps, steps_per_epoch)
         trainer = _make_trainer(model, stage, recipe, dev, folder, total, every, on_cpu)
-        _say(f"stage {stage.name}: {len(stage.pairs.sentences1):,} pairs, {total:,} steps of {recipe.batch_size}")
+        say(f"stage {stage.name}: {len(stage.pairs.sentences1):,} pairs, {total:,} steps of {recipe.batch_size}")
         if last is not None:
-            _say(f"stage {stage.name}: goes on after step {step_of(last):,}")
+            say(f"stage {stage.name}: goes on after step {step_of(last):,}")
         with quiet():
             trainer.train(resume_from_checkpoint=str(last) if last else None)
         last = folder / f"checkpoint-{total}"
@@ -432,10 +433,10 @@ def _make_trainer(
         def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
             super().log(logs, start_time)
             if "loss" in logs:
-                _say(f"stage {stage.name}: step {self.state.global_step:,} of {total:,}: loss {logs['loss']:.4f}")
+                say(f"stage {stage.name}: step {self.state.global_step:,} of {total:,}: loss {logs['loss']:.4f}")
             elif "eval_sequential_score" in logs:
                 score = 100 * logs["eval_sequential_score"]
-                _say(f"stage {stage.name}: step {self.state.global_step:,} of {total:,}: dev Spearman {score:.2f}")
+                say(f"stage {stage.name}: step {self.state.global_step:,} of {total:,}: dev Spearman {score:.2f}")
 
     if recipe.precision == "fp16" and (on_cpu or not torch.cuda.is_available()):
         raise InputError("--precision fp16 needs a GPU; take bf16 or fp32")
@@ -493,7 +494,3 @@ def _diverged(stage: Stage, what: str, folder: Path) -> InputError:
 
 def _listed(scores: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {score:.2f}" for name, score in scores.items()) or "no dev pairs"
-
-
-def _say(line: str) -> None:
-    print(terminal(line), file=sys.stderr, flush=True)

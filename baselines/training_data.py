@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from baselines.labelled_pairs import NLIPairs, ScoredPairs, read_nli, read_sts
+from baselines.labelled_pairs import ScoredPairs, read_sts
 from harness.data.catalogue import find_set
 from harness.data.leakage import EvaluationSentences, evaluation_sentences
+from harness.data.nli import NLIPairs, read_nli
 from harness.data.sources import DataDir, content_sha256
 from harness.errors import InputError
 

@@ -36,9 +36,10 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 import numpy as np
+from overhead import peak_memory_mb, reset_peak_memory
 
 from harness.mining import Backend, Progress, available_backends, mine
-from harness.provenance import hardware, peak_memory_mb, reset_peak_memory
+from harness.provenance import hardware
 
 K = 4
 LASER = "LASER's way"

@@ -17,13 +17,33 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from harness import load_encoder
 from harness.cache import VectorCache
 from harness.data import bundled_sample, open_data_dir
-from harness.provenance import peak_memory_mb
 from harness.tasks import get_task
+
+
+def reset_peak_memory() -> None:
+    """Count the peak from here on, where the system can (Linux)."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def peak_memory_mb() -> float:
+    """Peak resident memory in MB since `reset_peak_memory`, else of the process; 0 where the platform does not tell."""
+    with suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("VmHWM:"):
+                return round(int(line.split()[1]) * 1024 / 1e6, 1)
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0.0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (1e6 if sys.platform == "darwin" else 1e3), 1)
 
 
 def sentences_for(n: int, data_dir: str | None) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baselines.batches import legal_text
-from distill.static import module_folder, token_vectors
+from distill.static import kind_of, listed_modules, module_folder, token_vectors
 from distill.transformer import CHECKSUM, COMPACT_FILE, SCALES, checksum
 from harness.errors import InputError, MissingExtraError
 from harness.registry import one_line
@@ -114,12 +114,9 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _transformer_folder(folder: Path) -> Path | None:
-    """Where a model's transformer is; None if it does not begin with one."""
-    try:
-        first = json.loads((folder / "modules.json").read_text(encoding="utf-8"))[0]
-        return folder / first["path"] if first["type"].rpartition(".")[2] == "Transformer" else None
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return None  # what is wrong with it says the reader of static models
+    """Where a model's transformer is; None if it does not begin with one. Raises InputError."""
+    modules = listed_modules(folder)
+    return folder / modules[0].get("path", "") if modules and kind_of(modules[0]) == "Transformer" else None
 
 
 def compacted(tensors: Mapping[str, NDArray[Any]], bits: Bits = "int8") -> dict[str, NDArray[Any]]:

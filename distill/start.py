@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.huggingface import Precision, Source, folder_digest, open_model
+from baselines.huggingface import Precision, Source, folder_digest, model_folder, open_model
 from baselines.nli import open_start, resolve_start
+from distill.static import kind_of, listed_modules
 from harness.errors import InputError
 from harness.registry import load_encoder
 from harness.spec import parse_spec
@@ -67,8 +66,8 @@ class Start:
 
     @property
     def is_static(self) -> bool:
-        """Whether it is a static student, new or not."""
-        return self.is_new_static or _is_static_folder(Path(self.student).expanduser())
+        """Whether it is a static student, new or not. Raises InputError if a folder's list of modules is damaged."""
+        return self.is_new_static or _is_static_folder(self.student)
 
     def settings(self) -> dict[str, Any]:
         """As a record has them: folders by their names and contents, no machine paths."""
@@ -287,12 +286,10 @@ def _from_json(content: str) -> Any:
     return tokenizer
 
 
-def _is_static_folder(folder: Path) -> bool:
-    try:
-        modules: Sequence[dict[str, Any]] = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
-        return bool(modules) and str(modules[0].get("type", "")).endswith("StaticEmbedding")
-    except (OSError, ValueError, AttributeError):
-        return False
+def _is_static_folder(location: str) -> bool:
+    folder = model_folder(location)
+    modules = listed_modules(folder) if folder else None
+    return kind_of(modules[0]) == "StaticEmbedding" if modules else False
 
 
 def _static_dim(folder: Path) -> int:

@@ -26,6 +26,7 @@ from harness.schema import read_json
 T = TypeVar("T")
 
 STUDENT = Path(__file__).parent / "models" / "student"
+_MODULES = "modules.json"
 _BLOCK = 8192  # sentences at a time: their token numbers take some 10 MB
 
 
@@ -33,7 +34,7 @@ class _NamedModule(TypedDict):
     type: str
 
 
-class _Module(_NamedModule, total=False):
+class Module(_NamedModule, total=False):
     """What is read of an entry of `modules.json`."""
 
     path: str
@@ -158,15 +159,28 @@ def load(location: str, *, name: str | None = None, truncate_dim: int | None = N
 
 def module_folder(folder: Path) -> tuple[Path, bool]:
     """Where the static module's files are, and whether a module that normalises follows it. Raises InputError."""
-    path = folder / "modules.json"
-    if not path.is_file():  # as model2vec saves it
+    modules = listed_modules(folder)
+    if modules is None:  # as model2vec saves it
         config = folder / "config.json"
         return folder, config.is_file() and bool(_json(config, _Config, "configuration").get("normalize"))
-    modules = _json(path, list[_Module], "list of modules")
-    kinds = [module["type"].rpartition(".")[2] for module in modules]
+    kinds = [kind_of(module) for module in modules]
     if kinds not in (["StaticEmbedding"], ["StaticEmbedding", "Normalize"]):
-        raise InputError(f"{path}: {' + '.join(kinds)} is no static model; use sentence-transformers:DIR")
+        raise InputError(f"{folder / _MODULES}: {' + '.join(kinds)} is no static model; use sentence-transformers:DIR")
     return folder / modules[0].get("path", ""), len(kinds) == 2
+
+
+def listed_modules(folder: Path) -> list[Module] | None:
+    """The modules of a sentence-transformers model, in order; None where the folder does not list any.
+
+    Raises InputError if the list holds something else.
+    """
+    path = folder / _MODULES
+    return _json(path, list[Module], "list of modules") if path.exists() else None
+
+
+def kind_of(module: Module) -> str:
+    """The class of a module, without the package that it is in."""
+    return module["type"].rpartition(".")[2]
 
 
 def _json(path: Path, kind: type[T], what: str) -> T:

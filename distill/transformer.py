@@ -9,7 +9,6 @@ from there as `sentence-transformers:` does it, with the same options. `distill/
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from collections.abc import Mapping
 from functools import partial, wraps
@@ -26,6 +25,7 @@ from harness.cache import default_cache_dir
 from harness.errors import InputError, MissingExtraError
 from harness.files import locked
 from harness.registry import EncoderInfo, never, one_line
+from harness.schema import read_json
 
 COMPACT_FILE = "compact.safetensors"
 """Not `model.safetensors`: a library that knows nothing of the scales would take the int8 for the weights."""
@@ -153,8 +153,8 @@ def _write_ordinary(folder: Path, out: Path) -> None:
 
 def _check_json(path: Path) -> None:
     try:
-        json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
+        read_json(path, object)
+    except ValueError as error:
         raise InputError(f"{path}: no JSON ({error}); copy the model's folder again") from None
 
 

@@ -14,9 +14,14 @@ from typing import Any
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
-# C0, DEL and C1 controls, line and paragraph separators, embeddings, overrides and isolates of the direction of
-# writing, halves of surrogate pairs (which have no UTF-8), and two code points that XML does not have.
-_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+# C0, DEL and C1 controls, line and paragraph separators, halves of surrogate pairs (which have no UTF-8), two code
+# points that XML does not have, and characters of format (Cf): of no width, of the direction of writing, tags. Not the
+# joiner and non-joiner, nor those that show: signs of Arabic, Syriac and Kaithi, and what places hieroglyphs.
+_HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff"
+    "\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
+)
 
 
 def visible(text: str, *, keep: str = "") -> str:
@@ -54,17 +59,24 @@ def annotation_property(text: str) -> str:
 
 # `[1]`, `[low, high]: 95 % interval` and `_` inside a word need no escape; `|` would end a cell.
 _MARKDOWN = re.compile(
-    r"[\\|<*`$]"
+    r"[\\|<*`$~]"
+    r"|(?<!\w)_+|_+(?!\w)"
     r"|&(?=#?\w+;)"  # entities
     r"|\](?=[(\[]|:\s*\S+\s*($|[\"'(]))"  # links and pictures, and definitions of their targets
-    r"|(?<=:)/(?=/)|(?<=(?<![^\s*_~(])www)\.",  # what GitHub makes a link by itself
+    r"|(?<=:)/(?=/)|(?<=(?<![^\s*_~(])www)\."  # what GitHub makes a link by itself
+    r"|(?<!\w)@(?=[a-z0-9])|(?<=[\w.+-])@(?=[\w.-]*\.\w)",  # and a mention or an address
     re.IGNORECASE,
 )
 
 
 def markdown(text: str) -> str:
-    """Text of GitHub Markdown, in a table or not: no HTML, no link, no picture, no emphasis, no other cell or line."""
-    return _MARKDOWN.sub(r"\\\g<0>", visible(text))
+    """Text of GitHub Markdown, in a table or not: no HTML, link, picture, mention, emphasis, no other cell or line."""
+    return _MARKDOWN.sub(_markdown_escape, visible(text))
+
+
+def _markdown_escape(found: re.Match[str]) -> str:
+    # GitHub looks for mentions and addresses when escapes are gone, so only an empty comment keeps it from that.
+    return "@<!-- -->" if found[0] == "@" else "".join(f"\\{character}" for character in found[0])
 
 
 def code(text: str, *, in_table: bool = False) -> str:
@@ -124,7 +136,12 @@ def json_text(value: Any, **options: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, **options)
     if text.replace("\n", "").isprintable():  # takes a fraction of the time
         return text
-    return _HIDDEN.sub(lambda m: m[0] if m[0] == "\n" else f"\\u{ord(m[0]):04x}", text)
+    return _HIDDEN.sub(lambda m: m[0] if m[0] == "\n" else _json_escape(m[0]), text)
+
+
+def _json_escape(character: str) -> str:
+    """As `\\u0007`, or as two halves of a pair."""
+    return re.sub("....", r"\\u\g<0>", character.encode("utf-16-be", "surrogatepass").hex())
 
 
 # What begins a formula (https://owasp.org/www-community/attacks/CSV_Injection), also in full width. `;` separates

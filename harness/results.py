@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import json
 import shutil
@@ -322,4 +323,9 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def cannot_write(path: Path, error: OSError) -> InputError:
     """The error for a file that could not be written."""
-    return InputError(f"{path}: cannot be written ({error.strerror or error}); name another folder or free some space")
+    remedy = "name another folder"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        remedy += " or free some space"
+    elif error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST):
+        remedy += " or move away what is in its place"
+    return InputError(f"{path}: cannot be written ({error.strerror or error}); {remedy}")

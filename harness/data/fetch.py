@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from harness.data.catalogue import DataSet, Download
 from harness.data.content import check_content
 from harness.data.inventory import PINS_NAME, expected_checksums, read_pins
 from harness.data.sources import DataDir, content_sha256
-from harness.data.text import DAMAGES, unpacked
+from harness.data.text import DAMAGES, REMEDY, unpacked
 from harness.data.transfer import Progress, TransferError, discard, download, mirrored, unpack
 from harness.errors import InputError
 from harness.files import locked, replacing
@@ -245,7 +244,7 @@ class _Fetch:
             check_content(self.dataset, staged, [name for name in names if name not in self.dataset.checksums])
         except InputError as error:
             # Without what to do about a file that is kept.
-            reason = re.sub("; [^;]*fetch it again$", "", str(error).replace(f"{stage}/", ""))
+            reason = str(error).replace(f"{stage}/", "").removesuffix(f"; {REMEDY}")
             raise TransferError(f"what came is not {self.dataset.name}: {reason}") from None
         absent = {name: target for name, target in zip(names, targets, strict=True) if self.data.find(name) is None}
         self._pin({name: digests[name] for name in absent})

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 from harness.data.stsb import tab_rows
 from harness.data.text import REMEDY, iter_lines
 from harness.errors import InputError
+from harness.schema import decoded
 
 NLI_LABELS = ("contradiction", "entailment", "neutral")
 """The classes, in the order of their numbers."""
 
 _NO_LABEL = "-"  # the annotators did not agree
+
+
+class _Row(TypedDict):
+    """What is read of a line of JSON."""
+
+    gold_label: str
+    sentence1: str
+    sentence2: str
 
 
 @dataclass(frozen=True)
@@ -85,12 +94,9 @@ def _json_rows(path: Path) -> Iterator[tuple[int, str, str, str]]:
     """Line, label, premise and hypothesis of a file of JSON lines."""
     for number, line in enumerate(iter_lines(path), start=1):
         try:
-            row = json.loads(line)
-            label, sentence1, sentence2 = (row[name] for name in ("gold_label", "sentence1", "sentence2"))
-            if not (isinstance(label, str) and isinstance(sentence1, str) and isinstance(sentence2, str)):
-                raise TypeError("no text")
-        except (ValueError, KeyError, TypeError):
+            row = decoded(line.encode(), _Row)
+        except ValueError as error:
             raise InputError(
-                f"{path}:{number}: not a JSON object with gold_label, sentence1 and sentence2; {REMEDY}"
+                f"{path}:{number}: not a JSON object with gold_label, sentence1 and sentence2 ({error}); {REMEDY}"
             ) from None
-        yield number, label, sentence1, sentence2
+        yield number, row["gold_label"], row["sentence1"], row["sentence2"]

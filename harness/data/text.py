@@ -88,29 +88,41 @@ class _Named(io.RawIOBase):
             return self._stream.readinto(buffer)
 
 
-def unpacked(stream: IO[bytes] | gzip.GzipFile, archive: Path, limit: int | None = None) -> IO[bytes]:
-    """What `stream` unpacks from a file, of which it refuses to give more than text can come to, or than `limit`.
+def unpacked(stream: IO[bytes] | gzip.GzipFile, archive: Path) -> IO[bytes]:
+    """What `stream` unpacks from a file, of which it refuses to give more than text can come to; see `Allowance`."""
+    return Allowance(archive).around(stream)
 
-    Reading on raises an OSError without a number then, as damaged gzip data does.
-    """
-    most = max(_NO_MATTER, _LARGEST_RATIO * archive.stat().st_size)
-    # The buffer makes iteration over lines as fast as over those of a plain file.
-    return io.BufferedReader(_Limited(stream, most if limit is None else min(most, limit)), _BUFFER)
+
+class Allowance:
+    """How many bytes may be unpacked from a file, in all: no more than text can come to, or than `limit`."""
+
+    def __init__(self, archive: Path, limit: int | None = None):
+        most = max(_NO_MATTER, _LARGEST_RATIO * archive.stat().st_size)
+        self._limit = self._left = most if limit is None else min(most, limit)
+
+    def around(self, stream: IO[bytes] | gzip.GzipFile) -> IO[bytes]:
+        """A stream that counts what it gives; beyond the limit it raises an OSError without a number, as gzip does."""
+        # The buffer makes iteration over lines as fast as over those of a plain file.
+        return io.BufferedReader(_Limited(stream, self), _BUFFER)
+
+    def take(self, count: int) -> None:
+        """Count so many bytes."""
+        self._left -= count
+        if self._left < 0:
+            raise OSError(f"it unpacks to more than {self._limit:,} bytes")
 
 
 class _Limited(io.RawIOBase):
-    def __init__(self, stream: IO[bytes] | gzip.GzipFile, limit: int):
+    def __init__(self, stream: IO[bytes] | gzip.GzipFile, allowance: Allowance):
         self._stream = cast(io.BufferedIOBase, stream)
-        self._limit = self._left = limit
+        self._allowance = allowance
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         count = self._stream.readinto(buffer)
-        self._left -= count
-        if self._left < 0:
-            raise OSError(f"it unpacks to more than {self._limit:,} bytes")
+        self._allowance.take(count)
         return count
 
 
@@ -131,7 +143,7 @@ def decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
         except UnicodeDecodeError as error:
             raise InputError(
                 f"{name}:{number}: not UTF-8 (byte 0x{error.object[error.start]:02x} at byte {error.start + 1} of the "
-                "line); convert the file to UTF-8, or if it was fetched, move it away and fetch it again"
+                f"line); {REMEDY}"
             ) from None
 
 

@@ -35,7 +35,7 @@ from urllib.request import (
     UnknownHandler,
 )
 
-from harness.data.text import DAMAGES, unpacked
+from harness.data.text import DAMAGES, Allowance
 from harness.errors import InputError
 
 if TYPE_CHECKING:
@@ -298,7 +298,8 @@ def unpack(archive: Path, into: Path, names: Collection[str], limit: int) -> lis
     found: list[str] = []
     try:
         is_zip = zipfile.is_zipfile(archive)
-        for member, content in _zip_members(archive, limit) if is_zip else _tar_members(archive, limit):
+        allowance = Allowance(archive, limit)
+        for member, content in _zip_members(archive) if is_zip else _tar_members(archive, limit):
             name = PurePosixPath(member).name
             if name not in names:  # it may be called anything: archives from macOS hold `Icon\\r`
                 continue
@@ -306,7 +307,7 @@ def unpack(archive: Path, into: Path, names: Collection[str], limit: int) -> lis
                 raise TransferError(f"the archive holds two files called {name}")
             found.append(name)
             with content() as source, (into / name).open("wb") as target:
-                shutil.copyfileobj(source, target)
+                shutil.copyfileobj(allowance.around(source), target)
     except (*DAMAGES, zipfile.BadZipFile, tarfile.TarError) as error:
         # Only the operating system's errors have a number; bz2's "invalid data" has none. A damaged archive can name a
         # place in itself that cannot be: EINVAL.
@@ -320,16 +321,12 @@ def unpack(archive: Path, into: Path, names: Collection[str], limit: int) -> lis
 _Members = Iterator[tuple[str, Callable[[], IO[bytes]]]]
 
 
-def _zip_members(path: Path, limit: int) -> _Members:
+def _zip_members(path: Path) -> _Members:
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
             _refuse_unsafe(info.filename, is_link=stat.S_ISLNK(info.external_attr >> 16))
             if not info.is_dir():
-                yield info.filename, partial(_open_in_zip, archive, info, path, limit)
-
-
-def _open_in_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, limit: int) -> IO[bytes]:
-    return unpacked(archive.open(info), path, limit)
+                yield info.filename, partial(archive.open, info)
 
 
 def _tar_members(path: Path, limit: int) -> _Members:
@@ -337,7 +334,8 @@ def _tar_members(path: Path, limit: int) -> _Members:
         magic = file.read(6)
         file.seek(0)
         opener = next((opener for start, opener in _UNPACKERS.items() if magic.startswith(start)), None)
-        stream = unpacked(opener(file), path, limit) if opener else file
+        # What is passed over is unpacked too, and counts here; a sparse member gives more than stands in the stream.
+        stream = Allowance(path, limit).around(opener(file)) if opener else file
         # As a stream, for the members are read in their order; so nothing is unpacked twice.
         with tarfile.open(fileobj=stream, mode="r|") as archive:
             for info in archive:

@@ -101,7 +101,7 @@ def _files(path: Path) -> list[Path]:
             names = ", ".join(f"{name}.json" for name in BY_MTEB_NAME)
             raise InputError(f"{path}: no result of mteb's with a counterpart here in this folder ({names})")
         return found
-    if not path.is_file():
+    if not path.exists():  # what is no file is refused where it is read
         raise InputError(f"{path}: no such file or folder; name result files of mteb or a folder with some")
     return [path]
 

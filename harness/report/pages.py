@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness import escaping
 from harness.errors import InputError
-from harness.files import refuse_way_out
+from harness.files import refuse_special, refuse_way_out
 from harness.interchange.imported import imported_scores
 from harness.names import check_name, split_tag
 from harness.published import PublishedScore, published_scores
@@ -77,6 +77,7 @@ def has_markers(readme: Path) -> bool:
 
 def read_readme(readme: Path) -> str:
     """The text of a README with its line ends. Raises InputError if it cannot be read."""
+    refuse_special(readme)
     try:
         return readme.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:

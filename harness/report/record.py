@@ -59,7 +59,7 @@ def command(result: Result, root: Path) -> str | None:
     device = result.hardware.get("device", "cpu")
     if device != "cpu":
         words += ["--device", str(device)]
-    return shlex.join([*words, *_folder(root), "--fresh"])
+    return shlex.join([*words, "--results", str(root), "--fresh"])
 
 
 def as_json(result: Result, statistics: Statistics, root: Path) -> str:
@@ -78,7 +78,7 @@ def as_text(result: Result, statistics: Statistics, root: Path) -> str:
     lines: list[tuple[str, object]] = [
         ("record", record_id(result)),
         ("command", command(result, root) or "none: an encoder object was measured from Python"),
-        ("repeat", shlex.join(["leaderboard", "rerun", record_id(result), *_folder(root)])),
+        ("repeat", shlex.join(["leaderboard", "rerun", record_id(result), "--results", str(root)])),
         ("measured", result.created or "unknown"),
         ("commit", commit(result)),
         *(
@@ -126,10 +126,6 @@ def differences(old: Result, new: Result) -> list[tuple[str, str, str]]:
 
 def _by_key(prefix: str, old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, Any, Any]]:
     return [(prefix + key, old.get(key, "–"), new.get(key, "–")) for key in dict.fromkeys([*old, *new])]
-
-
-def _folder(root: Path) -> list[str]:
-    return ["--results", str(root)]
 
 
 def _intervals(result: Result, statistics: Statistics) -> dict[str, tuple[float, float]]:

@@ -14,9 +14,12 @@ from typing import Any, Literal
 
 from harness import escaping
 from harness.report.cells import BOLD, Cell, Column, Row, Table
+from harness.report.layout import TAGS
 
 Format = Literal["table", "md", "latex"]
 LongFormat = Literal["csv", "json"]
+
+_OF_TAGS = {f"{tag}: {meaning}" for tag, meaning in TAGS.items()}  # notes that begin with `@` and are our own
 
 
 def render(table: Table, format: Format = "table", *, width: int | None = None) -> str:
@@ -191,6 +194,8 @@ def _md_line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[i
 
 def _md_note(note: str) -> str:
     """Signatures are code: a reader copies them."""
+    if note in _OF_TAGS:
+        return note
     head, separator, signature = note.partition(": task:")
     return f"{escaping.markdown(head)}: {escaping.code(f'task:{signature}')}" if separator else escaping.markdown(note)
 

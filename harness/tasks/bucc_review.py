@@ -14,6 +14,7 @@ from pathlib import Path
 
 from harness.errors import InputError
 from harness.escaping import spreadsheet
+from harness.files import refuse_special
 from harness.results import cannot_write, write_atomically
 from harness.tasks.bucc_audit import VERDICTS, Candidate
 
@@ -85,6 +86,7 @@ def read_review(path: Path) -> ReviewFile:
     Raises:
         InputError: it cannot be read, is not UTF-8, or is no such file; names the line.
     """
+    refuse_special(path)
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:

@@ -14,9 +14,10 @@ from tiny_models import SENTENCES, write_bert
 
 from baselines import nli
 from baselines.huggingface import folder_digest
-from baselines.labelled_pairs import NLIPairs, ScoredPairs
+from baselines.labelled_pairs import ScoredPairs
 from baselines.nli import Recipe, Stage, resolve_start, train
 from baselines.sentence_transformer import load
+from harness.data.nli import NLIPairs
 from harness.errors import InputError
 
 torch = pytest.importorskip("torch")
@@ -181,7 +182,7 @@ def kill_at(monkeypatch, line):
         if line in text:
             raise Killed
 
-    monkeypatch.setattr(nli, "_say", say)
+    monkeypatch.setattr(nli, "say", say)
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +206,7 @@ def test_killed_and_run_again_it_ends_with_the_same_numbers(start, tmp_path, mon
     (half / "model.safetensors").write_bytes(b"half")
     monkeypatch.undo()
     lines: list[str] = []
-    monkeypatch.setattr(nli, "_say", lines.append)
+    monkeypatch.setattr(nli, "say", lines.append)
     assert run(start, out, *STAGES) == undisturbed[1]
     assert not any("stage nli: step 1 of" in line for line in lines)
     assert folder_digest(out) == folder_digest(undisturbed[0])

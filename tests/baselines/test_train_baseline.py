@@ -106,6 +106,7 @@ SNLI = "gold_label\tsentence1\tsentence2\n"
         (["--skip", "nli", "--sts", "sts.csv"], "give both --sts and --sts-dev"),
         (["--skip", "sts", "--nli", "absent.tsv"], "absent.tsv: cannot be read"),
         (["--skip", "sts", "--nli", "bad.tsv"], "bad.tsv:3: label 'perhaps', expected contradiction"),
+        (["--skip", "sts", "--nli", "deep.jsonl"], "deep.jsonl:1: not a JSON object with gold_label"),
         (["--skip", "nli", "--sts", "sts.csv", "--sts-dev", "bad.csv"], "bad.csv:2: the score 6 is outside 0 to 5"),
         (["--skip", "sts", "--nli", "nli.tsv"], "stage nli has 1 pairs, fewer than a batch of 16"),
         (["--skip", "sts", "--nli", "nli.tsv", "--batch-size", "1", "--name", "a/b"], "model name 'a/b' cannot name"),
@@ -121,6 +122,7 @@ def test_bad_input_is_one_line(leaderboard, tmp_path, start, arguments, message)
     pytest.importorskip("datasets")
     (tmp_path / "nli.tsv").write_text(SNLI + "neutral\ta\tb\n")
     (tmp_path / "bad.tsv").write_text(SNLI + "neutral\ta\tb\nperhaps\ta\tb\n")
+    (tmp_path / "deep.jsonl").write_text("[" * 200_000)
     (tmp_path / "sts.csv").write_text("a,b,1\n")
     (tmp_path / "bad.csv").write_text("a,b,1\nc,d,6\n")
     assert message in one_line_error(leaderboard("train-baseline", start, *arguments))

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from baselines.labelled_pairs import read_nli, read_sts
+from baselines.labelled_pairs import read_sts
 from baselines.training_data import load_nli, load_sts
 from harness.data import DataDir, open_data_dir
 from harness.data.leakage import normal_form
+from harness.data.nli import read_nli
 from harness.errors import InputError
 
 SNLI = "gold_label\tsentence1_parse\tsentence1\tsentence2\tlabel1\n"
@@ -62,6 +63,7 @@ def test_nli_formats(tmp_path: Path, name: str, content: str) -> None:
         ("a.tsv", "", r"a\.tsv:1: no column label"),
         ("a.jsonl", '{"gold_label": "neutral", "sentence1": "a"}\n', r"a\.jsonl:1: not a JSON object with gold_label"),
         ("a.jsonl", '{"gold_label": null, "sentence1": "a", "sentence2": "b"}\n', r"a\.jsonl:1: not a JSON object"),
+        ("a.jsonl", "[" * 200_000, r"a\.jsonl:1: not a JSON object .*\(nested too deeply\)"),
         ("a.jsonl", "[1]\n", r"a\.jsonl:1: not a JSON object"),
     ],
 )

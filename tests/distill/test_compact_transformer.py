@@ -268,6 +268,10 @@ def _tokenizer_cut_off(folder):
     (folder / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes()[:-20])
 
 
+def _nested(folder):
+    (folder / "tokenizer_config.json").write_text("[" * 200_000, encoding="utf-8")
+
+
 def _no_config(folder):
     (folder / "config.json").unlink()
 
@@ -285,6 +289,7 @@ def _no_pooling(folder):
         (_no_checksum, "compact.safetensors: damaged"),
         (_no_weights, "no transformer in the compact form .no compact.safetensors.; use sentence-transformers:DIR"),
         (_tokenizer_cut_off, "tokenizer.json: no JSON .*; copy the model's folder again"),
+        (_nested, "tokenizer_config.json: no JSON .nested too deeply.; copy the model's folder again"),
         (_no_config, "cannot load the model"),
         (_no_pooling, "cannot load the model"),
         (shutil.rmtree, "no model folder"),

@@ -205,6 +205,7 @@ def _fifo(name):
         (_dimensions("-5"), "config_sentence_transformers.json: no settings .*truncate_dim"),
         (_dimensions("1e400"), "config_sentence_transformers.json: no settings .*out of range"),
         (_dimensions('"five"'), "config_sentence_transformers.json: no settings .*truncate_dim"),
+        (_fifo("modules.json"), "modules.json: a fifo"),
         (_fifo("model.safetensors"), "model.safetensors: a fifo"),
         (_fifo("tokenizer.json"), "tokenizer.json: a fifo"),
         (shutil.rmtree, "no model folder"),

@@ -14,6 +14,7 @@ tokenizers = pytest.importorskip("tokenizers")
 torch.set_num_threads(1)
 
 from distill.compact import compact_tokenizer, quantised, save_compact  # noqa: E402
+from distill.start import Start  # noqa: E402
 from distill.static import load  # noqa: E402
 from distill.students import (  # noqa: E402
     initial_table,
@@ -468,6 +469,13 @@ def test_folders_that_are_no_static_models(static_folder, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="cannot load the static model"):
         save_compact(tmp_path / "empty", tmp_path / "out")
+    damaged = tmp_path / "empty" / "modules.json"
+    for content, reason in (("[" * 200_000, "nested too deeply"), ('["x"]', "Expected `object`"), ("[{}]", "`type`")):
+        damaged.write_text(content)
+        with pytest.raises(InputError, match=f"modules.json: no list of modules .*{reason}.*; copy the model's"):
+            save_compact(damaged.parent, tmp_path / "out")
+        with pytest.raises(InputError, match=f"modules.json: no list of modules .*{reason}.*; copy the model's"):
+            Start(str(damaged.parent)).check()
     blocked = tmp_path / "file"
     blocked.write_text("")
     with pytest.raises(InputError, match="cannot be written"):

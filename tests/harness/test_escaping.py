@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from gate_runs import leaderboard_here
-from hostile import HOSTILE, NOT_UNICODE, commands, formulas, harmless, hidden, markdown_shape, tex_shape
+from hostile import HOSTILE, NOT_UNICODE, commands, formulas, harmless, hidden, linked, markdown_shape, tex_shape
 from markdown_it import MarkdownIt
 from mteb_files import sts_entry, task_result, write
 from result_records import record, sts, write_records
@@ -345,9 +346,12 @@ def test_functions(name: str) -> None:
     assert "\n" not in escaping.annotation(one) and not re.search("[,:\n]", escaping.annotation_property(one))
     # What GitHub's own parser would take for links and formulas.
     assert not re.search(r"://|www\.|(?<!\\)\$", escaping.markdown(one))
-    paragraph = MarkdownIt("commonmark", {"html": True}).parseInline(f"x {escaping.markdown(one)} x")[0].children or []
-    assert "".join(token.content for token in paragraph) == f"x {escaping.visible(one)} x"
-    assert {token.type for token in paragraph} <= {"text", "text_special"}
+    reader = MarkdownIt("commonmark", {"html": True}).enable("strikethrough")
+    paragraph = reader.parseInline(f"x {escaping.markdown(one)} x")[0].children or []
+    shown = [token for token in paragraph if (token.type, token.content) != ("html_inline", "<!-- -->")]
+    assert "".join(token.content for token in shown) == f"x {escaping.visible(one)} x"
+    assert {token.type for token in shown} <= {"text", "text_special"}
+    assert not linked(escaping.markdown(one))
     assert json.loads(escaping.json_text({one: [one]})) == {one: [one]} and not hidden(escaping.json_text(one))
     element = ElementTree.fromstring(f'<a b="{escaping.xml(one)}">{escaping.xml(one)}</a>')
     assert element.text == element.get("b") == escaping.visible(one) and not list(element)
@@ -355,6 +359,11 @@ def test_functions(name: str) -> None:
         shape = markdown_shape(span)
         assert shape["tr_open"] in (0, 2) and shape["inline"] in (1, 2)
     assert markdown_shape(escaping.code_block(one)) == {"fence": 1}
+
+
+def test_what_github_alone_reads() -> None:
+    """One tilde strikes through too; and no escape holds back a mention or an address."""
+    assert escaping.markdown("~x~ @user a@b.co") == r"\~x\~ @<!-- -->user a@<!-- -->b.co"
 
 
 def test_code_is_shown_as_it_is() -> None:
@@ -375,13 +384,21 @@ def test_honest_texts_stay_as_they_are() -> None:
         "[75.1, 83.8]",
         "[low, high]: 95 % interval (BCa bootstrap of the items)",
         "AMD EPYC, 2 cores, 3.9 GiB, device cpu",
-        "Ключ 鍵 \U0001f511 नमस्ते می‌خواهم שלום",
+        "Ключ 鍵 \U0001f511 नमस्ते می‌خواهم שלום \u0600١٢",
         "a_b-c@deepl+x",
+        "en-de@deepl, a_b__c",
         "p >= 0.05, x -> y",
     ):
         assert escaping.visible(honest) == escaping.terminal(honest) == escaping.markdown(honest) == honest
         assert escaping.spreadsheet(honest) == honest
         assert json.loads(escaping.json_text(honest)) == honest and honest in escaping.json_text(honest)
+
+
+def test_every_character_that_hides_is_shown() -> None:
+    characters = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) in ("Cc", "Cf", "Zl", "Zp")]
+    hiding = [one for one in characters if hidden(one)]
+    assert len(hiding) > 200 and not [one for one in hiding if escaping.visible(one) == one]
+    assert not [one for one in characters if one not in (*hiding, "\n") and escaping.visible(one) != one]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names of files are Unicode")

@@ -32,6 +32,12 @@ HOSTILE = {
     "maths": "$\\href{https://evil.example}{x}$",
     "terminal": "\x1b]0;pwned\x07\x1b[31mred\x1b[2J\x00\x08\x7f",
     "terminal, 8 bits": "\x9b31mred\x9d0;pwned\x9c",
+    "emphasis of words": "__bold__ ~~gone~~ ~gone~ _it_ a __b_ _c__d_ (_e_)",
+    "addresses": "a@b.co a.b+c-d_@x-y.b_c.co a@.b.co",
+    "mentions": "@user @org/team (@user) -@user. ./@user",
+    "no width": "a\u200bb\ufeffc\xadd\u2060e\u180ef",
+    "direction, marks": "a\u200eb\u200fc\u061cd",
+    "tags": "a\U000e0001\U000e0041b\U000e007f",
     "direction": "\u202eevil\u202c \u2066x\u2069 \u2067y\u2068",
     "a command": "::warning file=x::PWNED",
     "commands": "x\n::stop-commands::t\n  ::error::y\n\u00a0::add-mask::z\r::debug::w",
@@ -59,17 +65,29 @@ def harmless() -> dict[str, str]:
     return {name: f"text {number}{tags[name]}" for number, name in enumerate(HOSTILE)}
 
 
-_DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+# Characters of format that scripts need (joiner and non-joiner), or that show (Prepended_Concatenation_Mark of
+# Unicode's PropList.txt, and the controls of hieroglyphs).
+_NEEDED = {"\u200c", "\u200d", *"\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"}
+_NEEDED |= {chr(code) for code in (*range(0x600, 0x606), *range(0x13430, 0x13456))}
 
 
 def hidden(text: str) -> list[str]:
     """Characters that act or hide, but for line feeds."""
     return [
-        c
-        for c in text
-        if c != "\n"
-        and (unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or unicodedata.bidirectional(c) in _DIRECTIONS)
+        c for c in text if c not in _NEEDED and c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")
     ]
+
+
+# What makes a mention of a person, or an address, of text in which no escapes are left (html-pipeline's MentionFilter
+# and cmark-gfm's extended autolinks).
+_LINKED = re.compile(r"(^|\W)@[a-z0-9]|[a-z0-9.+_-]@[a-z0-9._-]*\.[a-z0-9]", re.IGNORECASE)
+
+
+def linked(text: str) -> list[str]:
+    """What GitHub takes for mentions or addresses in a line of Markdown without links, pictures and code."""
+    tokens = MarkdownIt("commonmark", {"html": True}).parseInline(text)[0].children or []
+    parts = "".join("\0" if token.type == "html_inline" else token.content for token in tokens).split("\0")
+    return [found[0] for part in parts for found in _LINKED.finditer(part)]
 
 
 def commands(text: str) -> list[str]:
@@ -96,7 +114,7 @@ def markdown_shape(text: str) -> Counter[str]:
         if token.type == "html_block":
             assert re.fullmatch(r"<!-- (Made by .* edits are lost\.|leaderboard:(begin|end)) -->\s*", token.content)
         elif token.type == "html_inline":
-            assert token.content in ("<br>", "<sub>", "</sub>"), token.content
+            assert token.content in ("<br>", "<sub>", "</sub>", "<!-- -->"), token.content
         target = token.attrGet("href") or token.attrGet("src") or ""
         is_ours = str(target).startswith("https://arxiv.org/")
         assert is_ours or not re.match(r"[a-z+.-]+:|//", str(target), re.IGNORECASE), target

@@ -133,9 +133,8 @@ def test_a_folder_in_the_place_of_rows_is_no_fault_of_the_encoder(capsys: pytest
     rows = Path("results/rows/chargrams/tatoeba/deu@sample.npz")
     rows.mkdir(parents=True)
     done = called(capsys, *RUN, "--fresh")
-    assert (
-        one_line_error(done).startswith(f"{rows}: cannot be written (Is a directory)") and "FAILED" not in done.stderr
-    )
+    reason = "(Is a directory); name another folder or move away what is in its place"
+    assert one_line_error(done) == f"{rows}: cannot be written {reason}" and "FAILED" not in done.stderr
 
 
 def test_a_lock_that_another_process_holds_is_named(
@@ -155,6 +154,19 @@ def test_a_fifo_in_the_place_of_a_checkpoint(capsys: pytest.CaptureFixture[str])
     os.mkfifo("state/search.npz")
     message = one_line_error(called(capsys, *MINE, "--checkpoint", "state"))
     assert message == "state/search.npz: a fifo, where a file should be; move it away"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["report", "--results", "results", "--readme"],
+        ["audit-bucc", "--encoder", "chargrams", "--subset", "de-en@sample", "--read"],
+        ["import"],
+    ],
+)
+def test_a_fifo_is_not_waited_for(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
+    os.mkfifo("pipe")
+    assert one_line_error(called(capsys, *command, "pipe")) == "pipe: a fifo, where a file should be; move it away"
 
 
 def test_pipes_are_mined_as_files_are(capsys: pytest.CaptureFixture[str]) -> None:

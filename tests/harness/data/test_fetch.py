@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import socket
+import tarfile
 import threading
 import time
 import zipfile
@@ -546,6 +547,31 @@ def test_a_bomb_leaves_nothing(site: Site, data: DataDir, make: Any, size: int) 
     with pytest.raises(InputError, match=f"it unpacks to more than {limit} bytes"):
         fetch_set(dataset, data, network(site))
     assert everything(data.root) == [] and list((data.root / "demo").iterdir()) == []
+
+
+def test_the_limit_is_for_all_members_together(tmp_path: Path) -> None:
+    sparse = tarfile.TarInfo("x.txt")
+    sparse.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": "5000000"}
+    with tarfile.open(tmp_path / "holes.tar", "w", format=tarfile.PAX_FORMAT) as archive:
+        archive.addfile(sparse)
+    files = {name: b"1" * 600_000 for name in ("x.txt", "y.txt")}
+    (tmp_path / "two.zip").write_bytes(zipped(files))
+    (tmp_path / "two.tar").write_bytes(tarred(files, mode="w"))
+    (tmp_path / "out").mkdir()
+    for name in ("two.zip", "two.tar", "holes.tar"):
+        with pytest.raises(TransferError, match="it unpacks to more than 1,000,000 bytes"):
+            unpack(tmp_path / name, tmp_path / "out", ["x.txt", "y.txt"], 1_000_000)
+    # What is passed over in a zip archive is not unpacked.
+    assert unpack(tmp_path / "two.zip", tmp_path / "out", ["y.txt"], 1_000_000) == ["y.txt"]
+
+
+def test_a_reason_names_no_remedy_for_a_file_that_is_kept(site: Site, data: DataDir) -> None:
+    """What came is gone; the remedy of the reader is for a file of the user's own."""
+    for pair in ("en-de", "fr-en", "it-en", "nl-en"):
+        site.files[f"{REVISION}/{pair}.jsonl.gz"] = copy_of({"sentence1": "a", "sentence2": "b", "score": 9})
+    with pytest.raises(InputError, match=r"the score 9\.0 is outside 0 to 5") as raised:
+        fetch_set(find_set("sts17-extended"), data, network(site, attempts=1))
+    assert "fetch it again" not in str(raised.value)
 
 
 def test_unpack_alone(tmp_path: Path) -> None:

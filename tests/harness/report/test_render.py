@@ -186,9 +186,9 @@ def test_latex_has_headings_in_two_levels() -> None:
 def test_special_characters_are_escaped() -> None:
     table = Table("100% & more", (Column("a|b", is_number=False),), (Row((Cell(r"<x> *y* \z #1 ~^{}_$"),)),))
     assert render(table, "md").splitlines()[2:] == [
-        r"| a\|b                      |",
-        r"| ------------------------- |",
-        r"| \<x> \*y\* \\z #1 ~^{}_\$ |",
+        r"| a\|b                        |",
+        r"| --------------------------- |",
+        r"| \<x> \*y\* \\z #1 \~^{}\_\$ |",
     ]
     latex = render(table, "latex")
     assert r"\caption{100\% \& more}" in latex
