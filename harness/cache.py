@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from harness import files
 from harness.encoder import Encoder
 from harness.errors import InputError
+from harness.escaping import terminal_line
 from harness.index import KEY_BYTES, Index
 from harness.memory import InParts
 from harness.schema import Amount, Count, decoded
@@ -47,10 +48,31 @@ _CRC_BYTES = 4
 
 
 def default_cache_dir() -> Path:
-    """`$HARNESS_CACHE`, else the user's cache folder."""
+    """`$HARNESS_CACHE`, else the user's cache folder. Raises InputError as `cache_folder`."""
     from platformdirs import user_cache_path
 
-    return Path(os.environ.get("HARNESS_CACHE") or user_cache_path("multilingual-embedding-harness"))
+    return cache_folder(os.environ.get("HARNESS_CACHE") or user_cache_path("multilingual-embedding-harness"))
+
+
+def cache_folder(given: str | Path) -> Path:
+    """A cache folder as a user has named it, `~` expanded; it need not be there.
+
+    Raises:
+        InputError: there can be no such folder: an unknown user's, a name that is too long.
+    """
+    try:
+        folder = Path(given).expanduser()
+        with suppress(FileNotFoundError, NotADirectoryError):  # said where something is to be written
+            folder.stat()
+    except RuntimeError as error:  # pathlib's, of a user
+        raise _no_folder(given, str(error)) from None
+    except OSError as error:
+        raise _no_folder(given, error.strerror or str(error)) from None
+    return folder
+
+
+def _no_folder(given: str | Path, reason: str) -> InputError:
+    return InputError(f"cache folder {given} cannot be used ({reason}); set HARNESS_CACHE or give --cache-dir")
 
 
 @dataclass(frozen=True)
@@ -90,7 +112,7 @@ class VectorCache:
     """
 
     def __init__(self, root: str | Path | None = None, max_bytes: int | None = None):
-        self.root = (Path(root) if root is not None else default_cache_dir()) / "vectors"
+        self.root = (cache_folder(root) if root is not None else default_cache_dir()) / "vectors"
         self.max_bytes = default_max_bytes() if max_bytes is None else max_bytes
         self._n_bytes = self._look_at = 0  # in the cache, as far as is known, and when to look again
         self._is_said = False
@@ -150,12 +172,12 @@ class VectorCache:
         self._look_at = later if is_too_large else min(later, self.max_bytes)
         if is_too_large and not self._is_said:
             self._is_said = True
-            print(
+            said = (
                 f"warning: the vectors in {self.root} take {_mb(self._n_bytes)}, more than the limit of "
                 f"{_mb(self.max_bytes)}, and those that are left are in use; set HARNESS_CACHE_GB higher, or free the "
-                "space afterwards: leaderboard cache clear",
-                file=sys.stderr,
+                "space afterwards: leaderboard cache clear"
             )
+            print(terminal_line(said), file=sys.stderr)
 
 
 class EncoderVectors:
@@ -403,7 +425,8 @@ def _discard(path: Path) -> None:
 
 
 def _warn(path: Path, what: str) -> None:
-    print(f"warning: cache file {path.name} {what}; its vectors are computed again", file=sys.stderr)
+    said = f"warning: cache file {path.name} {what}; its vectors are computed again"
+    print(terminal_line(said), file=sys.stderr)
 
 
 def _read_meta(path: Path) -> _Meta | None:

@@ -39,6 +39,11 @@ def terminal(text: str) -> str:
     return without_commands(visible(text, keep="\t\n"))
 
 
+def terminal_line(text: str) -> str:
+    """One line for a terminal or a log: a name or a path that may hold line feeds."""
+    return without_commands(visible(text))
+
+
 def without_commands(text: str) -> str:
     """Printed lines of which the runner of GitHub Actions, which reads all output, takes none for a command of its own.
 
@@ -132,8 +137,11 @@ def xml(text: str) -> str:
 
 
 def json_text(value: Any, **options: Any) -> str:
-    """`json.dumps` that leaves letters as they are and escapes whatever does not print; it is read back as it was."""
-    text = json.dumps(value, ensure_ascii=False, **options)
+    """`json.dumps` that leaves letters as they are and escapes whatever does not print; it is read back as it was.
+
+    Printed, it is no command to a CI runner either (see `without_commands`): only texts hold `##[`.
+    """
+    text = json.dumps(value, ensure_ascii=False, **options).replace("##[", r"\u0023#[")
     if text.replace("\n", "").isprintable():  # takes a fraction of the time
         return text
     return _HIDDEN.sub(lambda m: m[0] if m[0] == "\n" else _json_escape(m[0]), text)

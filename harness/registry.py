@@ -16,9 +16,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
+from math import isfinite
+from numbers import Real
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import msgspec
 import numpy as np
 
 from harness.containment import contained
@@ -132,8 +135,11 @@ class EncoderInfo:
         """How many megabytes must be downloaded before the first use. Raises InputError where `missing_mb` fails."""
         try:
             with contained():
-                return self.missing_mb(self.location) if self.missing_mb else 0.0
-        except Exception as error:  # a third party's function may fail in any way
+                mb = self.missing_mb(self.location) if self.missing_mb else 0.0
+            if not (isinstance(mb, Real) and isfinite(mb) and mb >= 0):
+                raise ValueError(f"missing_mb returned {mb!r}, which is no number of megabytes")
+            return float(mb)
+        except (Exception, SystemExit) as error:  # a third party's function may fail in any way
             raise InputError(f"cannot tell what {self.description!r} must download: {one_line(error)}") from error
 
     @property
@@ -141,8 +147,11 @@ class EncoderInfo:
         """The command that makes the model, if it must be made first. Raises InputError where `recipe` fails."""
         try:
             with contained():
-                return self.recipe() if self.recipe else None
-        except Exception as error:
+                command = self.recipe() if self.recipe else None
+            if not isinstance(command, str | None):
+                raise ValueError(f"recipe returned {command!r}, which is neither a command nor None")
+            return command
+        except (Exception, SystemExit) as error:
             raise InputError(f"cannot tell whether {self.description!r} has been made: {one_line(error)}") from error
 
     def needs(self, alias: str) -> str | None:
@@ -165,7 +174,7 @@ class EncoderInfo:
 def _is_module(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
-    except (ImportError, ValueError):  # the package that holds it is not there; a module without a spec
+    except (Exception, SystemExit):  # the package that holds it is not there, or fails; a module without a spec
         return name in sys.modules
 
 
@@ -184,7 +193,7 @@ def failures_in_one_line(name: str) -> Iterator[None]:
         yield
     except HarnessError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if os.environ.get("HARNESS_DEBUG"):
             traceback.print_exc()
         raise InputError(f"encoder {name} failed: {one_line(error)}; HARNESS_DEBUG=1 prints where") from error
@@ -210,7 +219,8 @@ def encoder_info(name: str) -> EncoderInfo:
     """The entry of one alias or kind.
 
     Raises:
-        InputError: there is none (with the nearest matches), two packages offer it, or it cannot be imported.
+        InputError: there is none (with the nearest matches), two packages offer it, it cannot be imported, or what it
+            says of itself has the wrong type.
     """
     if name not in _entry_points():
         raise unknown_name("encoder", name, _entry_points())
@@ -224,11 +234,31 @@ def encoder_info(name: str) -> EncoderInfo:
     except (Exception, SystemExit) as error:  # a third party's package may fail in any way
         raise InputError(f"encoder {name!r} ({entry.value}) cannot be imported: {one_line(error)}") from error
     if isinstance(found, EncoderInfo):
+        _check_types(found, f"encoder {name!r} ({entry.value})")
         return found
     if not callable(found):
         raise InputError(f"encoder {name!r} ({entry.value}) is neither an EncoderInfo nor a factory")
     summary = (inspect.getdoc(found) or "").partition("\n")[0]
     return EncoderInfo(factory=found, description=summary, backend=entry.module.partition(".")[0])
+
+
+def _check_types(info: EncoderInfo, label: str) -> None:
+    """Raises InputError if an attribute is not of its type: a third party's package may write anything there."""
+    for name, kind in _types_of_facts().items():
+        try:
+            msgspec.convert(getattr(info, name), kind)
+        except msgspec.ValidationError as error:
+            raise InputError(f"{label} has a wrong {name}: {error}") from None
+
+
+@cache
+def _types_of_facts() -> dict[str, Any]:
+    """The attributes of EncoderInfo that are no functions, with their types. (What a function does is seen later.)"""
+    return {name: kind for name, kind in get_type_hints(EncoderInfo).items() if not _is_function(kind)}
+
+
+def _is_function(kind: Any) -> bool:
+    return get_origin(kind) is Callable or any(map(_is_function, get_args(kind)))
 
 
 def check_spec(spec: str | Spec) -> Spec:
@@ -280,8 +310,9 @@ def runs_code(spec: Spec) -> bool:
     if spec.options.get("trust_remote_code", "false").lower() not in ("false", "0"):
         return True
     try:
-        return info.runs_code(spec.location, spec.options)
-    except Exception:  # a third party's function may fail in any way, and then has not said no
+        with contained():
+            return info.runs_code(spec.location, spec.options)
+    except (Exception, SystemExit):  # a third party's function may fail in any way, and then has not said no
         return True
 
 

@@ -59,7 +59,7 @@ def encoders(
     if format is Format.json:
         typer.echo(escaping.json_text([asdict(row) for row in rows], indent=2, sort_keys=True))
     elif format is Format.md:
-        typer.echo(_markdown(rows))
+        typer.echo(escaping.without_commands(_markdown(rows)))
     else:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         typer.echo(escaping.terminal(_table([_visible(row) for row in rows], width)))
@@ -69,6 +69,7 @@ def encoders(
 
 def _fetch(aliases: Sequence[str]) -> bool:
     """Fetch what the aliases need; whether all of it is here now. Nothing is fetched if one of them is no alias."""
+    from harness.containment import contained
     from harness.registry import encoder_info, one_line
 
     chosen = {alias: encoder_info(alias) for alias in aliases}
@@ -87,8 +88,9 @@ def _fetch(aliases: Sequence[str]) -> bool:
             continue
         typer.echo(f"{alias}: fetching", err=True)
         try:
-            info.fetch()
-        except Exception as error:  # a network, a third party's code; the other aliases go on
+            with contained():
+                info.fetch()
+        except (Exception, SystemExit) as error:  # a network, a third party's code; the other aliases go on
             typer.echo(escaping.terminal(f"{alias}: not fetched: {one_line(error)}"), err=True)
             failed += 1
         else:

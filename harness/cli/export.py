@@ -36,7 +36,7 @@ def export(
     (xx -> en: accuracy and weighted F1), on the published data only; stderr says what is left out.
     """
     from harness.errors import InputError
-    from harness.escaping import visible
+    from harness.escaping import terminal_line
     from harness.files import refuse_way_out
     from harness.interchange.mteb_export import mteb_files
     from harness.report.selection import select, stored
@@ -46,7 +46,7 @@ def export(
     chosen, _ = select(stored(ResultStore(results)), encoder=encoder or (), task=task or ())
     made = mteb_files(chosen)
     for line in made.left_out:
-        typer.echo(visible(f"left out: {line}"), err=True)
+        typer.echo(terminal_line(f"left out: {line}"), err=True)
     if not made.files:
         raise InputError(f"{results}: nothing in there means the same in {format.value}; run sts17 or tatoeba")
     for name, content in made.files.items():
@@ -55,4 +55,4 @@ def export(
             write_atomically(path, content)
         except OSError as error:
             raise cannot_write(path, error) from None
-        typer.echo(visible(path.as_posix()))
+        typer.echo(terminal_line(path.as_posix()))

@@ -23,13 +23,13 @@ def import_results(
     mteb 1.11; of the tasks STS17, Tatoeba, BUCC and BUCC.v2. `show --published` and `report` set them beside what was
     measured. A second import of the same model, revision and task replaces the first. What `export` wrote is left out.
     """
-    from harness.escaping import visible
+    from harness.escaping import terminal_line
     from harness.interchange.imported import store
     from harness.interchange.mteb_import import read_results
 
     results = results_folder(results)
     read = read_results(paths)
     for line in read.left_out:
-        typer.echo(visible(f"left out: {line}"), err=True)
+        typer.echo(terminal_line(f"left out: {line}"), err=True)
     for path in store(results, read.results):
-        typer.echo(visible(path.as_posix()))
+        typer.echo(terminal_line(path.as_posix()))

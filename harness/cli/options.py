@@ -27,6 +27,15 @@ def results_folder(given: Path | None) -> Path:
     return folder
 
 
+def _usable(cache_dir: Path | None) -> Path | None:
+    """`~` expanded, for the option is the variable too. Raises InputError if there can be no such folder."""
+    if cache_dir is None:
+        return None
+    from harness.cache import cache_folder
+
+    return cache_folder(cache_dir)
+
+
 DataDirOption = Annotated[
     Path | None,
     typer.Option(
@@ -39,6 +48,7 @@ CacheDirOption = Annotated[
         "--cache-dir",
         metavar="DIR",
         envvar="HARNESS_CACHE",
+        callback=_usable,
         show_default="user cache",
         help="Folder for vectors and models.",
     ),

@@ -26,7 +26,7 @@ def report(
 ) -> None:
     """Write the pages of the results folder from the records, and print the files that changed."""
     from harness.errors import InputError
-    from harness.escaping import visible
+    from harness.escaping import terminal_line
     from harness.report import pages
     from harness.results import ResultStore
 
@@ -42,7 +42,7 @@ def report(
     if check:
         changed = list(pages.outdated(store, readme))
         for path in changed:
-            typer.echo(f"would change: {visible(path.as_posix())}")
+            typer.echo(terminal_line(f"would change: {path.as_posix()}"))
         raise typer.Exit(1 if changed else 0)
     for path in pages.report(store, readme):
-        typer.echo(visible(path.as_posix()))
+        typer.echo(terminal_line(path.as_posix()))

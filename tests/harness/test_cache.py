@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Sequence
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import cache, files
-from harness.cache import VectorCache
+from harness.cache import VectorCache, default_cache_dir
+from harness.cli import main
 from harness.errors import InputError, VectorError
 
 
@@ -443,7 +445,8 @@ def test_sentences_in_several_files_outlive_the_loss_of_one(tmp_path: Path) -> N
 ANOTHER_PROCESS = """
 import sys
 import numpy as np
-from harness.cache import VectorCache
+from harness.cache import VectorCache, default_cache_dir
+from harness.cli import main
 
 class Encoder:
     name, fingerprint, dim, uses_lang = "theirs", "theirs", 3, False
@@ -520,3 +523,60 @@ def test_a_folder_that_was_cleared_is_in_use_again(tmp_path: Path) -> None:
     vectors.encode(["bb"])
     store.of(Counting("other")).encode(["a"])
     assert set(store.size()) == {"counting v1", "counting other"}
+
+
+def test_a_folder_in_the_user_s_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.setenv("HARNESS_CACHE", "~/c")
+    assert default_cache_dir() == tmp_path / "c"
+    assert VectorCache("~/d").root == tmp_path / "d" / "vectors"
+
+
+@pytest.mark.parametrize("given", ["~nobody-of-that-name/c", "x" * 300, "loop/c"])
+def test_a_folder_that_cannot_be_is_one_line(given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("loop").symlink_to("loop")
+    monkeypatch.setenv("HARNESS_CACHE", given)
+    for open_it in (default_cache_dir, VectorCache, partial(VectorCache, given)):
+        with pytest.raises(InputError, match=f"^cache folder {given} cannot be used .*; set HARNESS_CACHE or give "):
+            open_it()
+
+
+def test_the_option_and_the_variable_are_expanded_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HARNESS_CACHE", "~/c")
+    VectorCache().of(Counting()).encode(["a"])
+    for arguments in (["cache", "size"], ["cache", "size", "--cache-dir", "~/c"]):
+        with pytest.raises(SystemExit):
+            main(arguments)
+        assert "in 1 encoders" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stopped:
+        main(["cache", "size", "--cache-dir", "~nobody-of-that-name/c"])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert stopped.value.code == 2 and line.startswith("error: cache folder ~nobody-of-that-name/c cannot be used")
+
+
+def test_warnings_are_lines_that_do_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "\n::error::x\x1b[31m##[group]"
+
+    class Small(Counting):
+        name = hostile
+
+        def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+            if len(sentences) > 1:
+                raise MemoryError
+            return super().encode(sentences, lang=lang)
+
+    store = VectorCache(tmp_path / hostile, max_bytes=1)
+    vectors = store.of(Small())
+    vectors.encode(["a", "b"])
+    [folder] = store.root.iterdir()
+    (folder / f"{hostile}.shard").write_bytes(b"nothing")
+    store.of(Small())
+    lines = capsys.readouterr().err.split("\n")
+    assert [line[:8] for line in lines] == ["warning:"] * 3 + [""], lines
+    assert not any("\x1b" in line or "##[" in line for line in lines)

@@ -353,6 +353,9 @@ def test_functions(name: str) -> None:
     assert {token.type for token in shown} <= {"text", "text_special"}
     assert not linked(escaping.markdown(one))
     assert json.loads(escaping.json_text({one: [one]})) == {one: [one]} and not hidden(escaping.json_text(one))
+    assert "##[" not in escaping.json_text(one)
+    assert_printable(escaping.terminal_line(one))
+    assert "\n" not in escaping.terminal_line(one)
     element = ElementTree.fromstring(f'<a b="{escaping.xml(one)}">{escaping.xml(one)}</a>')
     assert element.text == element.get("b") == escaping.visible(one) and not list(element)
     for span in (escaping.code(one), f"| a |\n|---|\n| {escaping.code(one, in_table=True)} |"):

@@ -370,3 +370,26 @@ def test_finding_encoders_imports_nothing_heavy(tmp_path):
         assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, cwd=tmp_path)
+
+
+def test_a_spec_whose_code_leaves_runs_code(monkeypatch, capsys):
+    def leave(location, options):
+        print("Goodbye")
+        sys.exit(0)
+
+    monkeypatch.setattr(registry, "encoder_info", lambda name: EncoderInfo(print, "x", "x", runs_code=leave))
+    assert registry.runs_code(registry.parse_spec("x"))
+    assert capsys.readouterr().out == ""
+
+
+def test_what_leaves_is_one_line_and_ctrl_c_goes_on():
+    with pytest.raises(InputError, match="encoder x failed: SystemExit: 0; "), registry.failures_in_one_line("x"):
+        sys.exit(0)
+    with pytest.raises(KeyboardInterrupt), registry.failures_in_one_line("x"):
+        raise KeyboardInterrupt
+
+
+def test_a_package_that_leaves_is_not_installed(tmp_path, monkeypatch):
+    (tmp_path / "leaving_package.py").write_text("raise SystemExit(0)")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert not EncoderInfo(print, "x", "x", modules=("leaving_package.inner",)).is_installed

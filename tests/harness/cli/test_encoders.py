@@ -14,6 +14,7 @@ from harness.cli.encoders import encoders
 from harness.errors import InputError, MissingExtraError
 
 PLUGIN = '''
+import sys
 from pathlib import Path
 
 from harness.registry import EncoderInfo
@@ -50,6 +51,27 @@ both = EncoderInfo(
 )
 made = EncoderInfo(load, "made", "fake", missing_mb=missing, recipe=lambda: None if WEIGHTS.exists() else "make it")
 lost = EncoderInfo(load, "cannot tell", "x", recipe=lambda: 1 / 0)
+
+
+def leave(*_):
+    print("Goodbye")
+    sys.exit(0)
+
+
+leaves = EncoderInfo(load, "leaves", "x", missing_mb=leave)
+leaves_too = EncoderInfo(load, "leaves too", "x", recipe=leave)
+fetch_leaves = EncoderInfo(load, "leaves when it fetches", "x", fetch=leave)
+size_text = EncoderInfo(load, "x", "x", missing_mb=lambda location: "12")
+size_none = EncoderInfo(load, "x", "x", missing_mb=lambda location: None)
+size_infinite = EncoderInfo(load, "x", "x", missing_mb=lambda location: float("inf"))
+size_negative = EncoderInfo(load, "x", "x", missing_mb=lambda location: -1)
+recipe_number = EncoderInfo(load, "x", "x", recipe=lambda: 7)
+licence_number = EncoderInfo(load, "x", "x", licence=7)
+description_number = EncoderInfo(load, 7, "x")
+dim_text = EncoderInfo(load, "x", "x", dim="768")
+modules_number = EncoderInfo(load, "x", "x", modules=(7,))
+options_list = EncoderInfo(load, "x", "x", options=["prompt"])
+command = EncoderInfo(load, "##[group]of a runner", "##[x]", licence="##[y]")
 '''
 
 ENTRY_POINTS = """
@@ -65,6 +87,20 @@ plug-made = cli_plug_in:made
 plug-lost = cli_plug_in:lost
 plug-plain = cli_plug_in:load
 plug-broken = cli_plug_in_broken:x
+plug-leaves = cli_plug_in:leaves
+plug-leaves-too = cli_plug_in:leaves_too
+plug-fetch-leaves = cli_plug_in:fetch_leaves
+plug-size-text = cli_plug_in:size_text
+plug-size-none = cli_plug_in:size_none
+plug-size-infinite = cli_plug_in:size_infinite
+plug-size-negative = cli_plug_in:size_negative
+plug-recipe-number = cli_plug_in:recipe_number
+plug-licence-number = cli_plug_in:licence_number
+plug-description-number = cli_plug_in:description_number
+plug-dim-text = cli_plug_in:dim_text
+plug-modules-number = cli_plug_in:modules_number
+plug-options-list = cli_plug_in:options_list
+plug-command = cli_plug_in:command
 """
 
 app = typer.Typer()
@@ -118,8 +154,49 @@ def test_states(plug_in):
         "plug-made": "needs make it (1,234 MB)",
         "plug-lost": "broken: ZeroDivisionError: division by zero",
         "python:package.module:factory": "ready",
+        "plug-leaves": "broken: SystemExit: 0",
+        "plug-leaves-too": "broken: SystemExit: 0",
+        "plug-fetch-leaves": "ready",
+        "plug-size-text": "broken: ValueError: missing_mb returned '12', which is no number of megabytes",
+        "plug-size-none": "broken: ValueError: missing_mb returned None, which is no number of megabytes",
+        "plug-size-infinite": "broken: ValueError: missing_mb returned inf, which is no number of megabytes",
+        "plug-size-negative": "broken: ValueError: missing_mb returned -1, which is no number of megabytes",
+        "plug-recipe-number": "broken: ValueError: recipe returned 7, which is neither a command nor None",
     }
     assert {name: found[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("field", ["licence", "description", "dim", "modules", "options"])
+def test_a_fact_of_the_wrong_type_is_said_of_its_encoder(plug_in, field):
+    (name,) = [name for name in registry.encoder_names() if name.startswith(f"plug-{field}-")]
+    with pytest.raises(InputError, match=f"^encoder '{name}' .cli_plug_in:.* has a wrong {field}: Expected `"):
+        registry.encoder_info(name)
+    assert states()[name].startswith(f"broken: encoder '{name}' ")
+    for format in ("table", "md"):
+        assert name in run("--format", format).stdout
+
+
+def test_a_fetch_that_leaves_and_prints_fails_alone(plug_in):
+    result = run("--fetch", "plug-fetch-leaves", "--fetch", "plug-far", "--format", "json", code=3)
+    assert "plug-fetch-leaves: not fetched: SystemExit: 0" in result.stderr.splitlines()
+    assert (plug_in / "weights").exists() and json.loads(result.stdout)
+
+
+def test_ctrl_c_while_an_encoder_is_asked_goes_on():
+    def interrupted(location):
+        raise KeyboardInterrupt
+
+    info = registry.EncoderInfo(print, "x", "x", missing_mb=interrupted, recipe=lambda: interrupted(None))
+    for ask in ("download_mb", "missing_recipe"):
+        with pytest.raises(KeyboardInterrupt):
+            getattr(info, ask)
+
+
+def test_no_format_has_commands_to_a_ci_runner(plug_in):
+    outputs = {format: run("--format", format).stdout for format in ("table", "md", "json")}
+    assert {format: text.count("##[") for format, text in outputs.items()} == dict.fromkeys(outputs, 0)
+    (row,) = [row for row in json.loads(outputs["json"]) if row["encoder"] == "plug-command"]
+    assert (row["description"], row["licence"]) == ("##[group]of a runner", "##[y]")
 
 
 def test_json_has_aliases_first_and_all_facts(plug_in):
@@ -184,7 +261,8 @@ def test_fetch_downloads_and_then_shows_the_new_state(plug_in):
     assert states()["plug-far"] == "needs leaderboard encoders --fetch plug-far (1,234 MB)"
     result = run("--fetch", "plug-far", "--fetch", "muse", "--format", "json")
     assert {row["encoder"]: row["state"] for row in json.loads(result.stdout)}["plug-far"] == "ready"
-    assert result.stderr.splitlines() == ["plug-far: fetching", "plug-far: fetched", "muse: nothing needs fetching"]
+    said = [line for line in result.stderr.splitlines() if line != "Goodbye"]  # a plug-in's, while it is asked
+    assert said == ["plug-far: fetching", "plug-far: fetched", "muse: nothing needs fetching"]
 
 
 def test_what_must_be_made_is_not_fetched(plug_in):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from mteb_files import sts_entry, task_result, write
 from result_records import small_board, sts, write_records
 
 from harness.cli import main
@@ -84,3 +85,20 @@ def test_a_folder_that_cannot_be_written(report: Report) -> None:
     Path("results/README.md").mkdir()
     code, _, err = report()
     assert code == 2 and err.startswith("error: ") and err.count("\n") == 1
+
+
+def test_printed_paths_are_no_commands_to_a_ci_runner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = "::error::\n##[group]"
+    write_records(tmp_path / folder, small_board())
+    write(tmp_path / "mteb" / "m" / "r" / "STS17.json", task_result("STS17", [sts_entry("en-en", 0.8)]))
+    write(tmp_path / "mteb" / "m" / "r" / "model_meta.json", {"name": "m", "revision": "r"})
+    options = ["--results", folder]
+    for arguments in (["report", "--check"], ["report"], ["export", "--out", folder], ["import", "mteb"]):
+        with pytest.raises(SystemExit):
+            main([*arguments, *options])
+        lines = capsys.readouterr().out.splitlines()
+        assert lines and all("error" in line for line in lines), arguments
+        assert not any(line.lstrip().startswith("::") or "##[" in line for line in lines), arguments
