@@ -11,6 +11,7 @@ import numpy as np
 from harness.containment import contained
 from harness.encoder import Encoder, check_vectors
 from harness.errors import HarnessError
+from harness.escaping import terminal_line
 
 _TYPES = ("OutOfMemoryError", "ResourceExhaustedError")  # PyTorch's and TensorFlow's, which may not be installed
 _MESSAGES = (
@@ -66,10 +67,8 @@ class InParts:
             done += size
             if size < min(len(sentences), self._warned):
                 self._warned = size
-                print(
-                    f"warning: memory ran out; {self._encoder.name} encodes {size:,} sentences at a time",
-                    file=sys.stderr,
-                )
+                said = f"warning: memory ran out; {self._encoder.name} encodes {size:,} sentences at a time"
+                print(terminal_line(said), file=sys.stderr)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 

@@ -311,7 +311,7 @@ def runs_code(spec: Spec) -> bool:
         return True
     try:
         with contained():
-            return info.runs_code(spec.location, spec.options)
+            return info.runs_code(spec.location, spec.options) is not False
     except (Exception, SystemExit):  # a third party's function may fail in any way, and then has not said no
         return True
 

@@ -124,7 +124,7 @@ def _opened(spec: Spec) -> tuple[object, str | None, dict[str, str]]:
         for key, value in {**info.options, **_changes(spec)}.items()
         if value not in defaults.get(key, ())
     }
-    return info.factory, location and _handle(location), options
+    return inspect.unwrap(info.factory), location and _handle(location), options
 
 
 def _handle(text: str) -> str:

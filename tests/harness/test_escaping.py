@@ -231,6 +231,7 @@ def test_a_comparison_with_an_encoder_that_fails(
         "class Fails(CharGrams):\n"
         "    def __init__(self):\n"
         "        super().__init__(dim=32)\n"
+        "        self.fingerprint = 'fails'\n"  # no cache has its vectors
         "    def encode(self, sentences, *, lang=None):\n"
         f"        raise ValueError({' '.join(' '.join(EVERYTHING.values()).splitlines())!r})\n"
     )
