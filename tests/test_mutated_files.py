@@ -27,6 +27,8 @@ from mteb_files import OLD_STS, sts_entry, task_result, tatoeba_entry, write
 
 from harness.data.sources import SAMPLE_DIR
 
+pytestmark = pytest.mark.slow
+
 INPUTS = int(os.environ.get("HARNESS_MUTATIONS", "300"))
 GROUPS = 12  # tests, so that they can run side by side
 SECONDS = 60  # after which a command counts as hanging
@@ -104,6 +106,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def test_no_file_breaks_a_command(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], group: int
 ) -> None:
+    monkeypatch.setattr("harness.data.transfer.time.sleep", lambda seconds: None)  # before a download is tried again
     work = tmp_path / "outside" / "work"
     for number in range(group, INPUTS, GROUPS):
         chance = random.Random(number)

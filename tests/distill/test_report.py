@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hostile import HOSTILE, harmless, hidden, markdown_shape
 
+pytest.importorskip("torch")  # of the grid's losses
+
 from distill import ablation_page, report
 from distill.grid import Column, Grid, Row, Score, Settings, Table
 from distill.report import Effort, Trained, UsedCorpus, _is_restricted

@@ -39,6 +39,8 @@ from harness.significance.store import Entry, Statistics, digest
 from harness.tasks.bucc_audit import Candidate
 from harness.tasks.bucc_review import match_verdicts, read_review, write_review
 
+pytestmark = pytest.mark.slow
+
 EVERYTHING = {**HOSTILE, **NOT_UNICODE}
 LINES = f"one/made/s{list(HOSTILE).index('lines'):02}"
 """The record with the text of several lines."""
