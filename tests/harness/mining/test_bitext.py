@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from harness.errors import InputError
@@ -104,6 +105,7 @@ def test_how_many_pairs_are_kept() -> None:
     st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"), min_size=1),
 )
 def test_every_reader_gets_the_pairs_back(scores: list[float], sentence: str) -> None:
+    assume(sys.version_info >= (3, 11) or "\0" not in sentence)  # which csv of 3.10 refuses to read
     pairs = np.array([[i, 0] for i in range(len(scores))], np.int64).reshape(-1, 2)
     sources = [f"{sentence} {i}" for i in range(len(scores))]
     text = to_tsv(pairs, np.array(scores), sources, [sentence]).decode()
