@@ -7,12 +7,12 @@ they go. What is honest stays as it is; what would do something, or hide somethi
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
-from xml.sax.saxutils import escape
 
 # C0, DEL and C1 controls, line and paragraph separators, halves of surrogate pairs (which have no UTF-8), two code
 # points that XML does not have, and characters of format (Cf): of no width, of the direction of writing, tags. Not the
@@ -133,7 +133,7 @@ def latex(text: str) -> str:
 
 def xml(text: str) -> str:
     """Character data or an attribute of XML, as in an SVG."""
-    return escape(visible(text), {'"': "&quot;"})
+    return html.escape(visible(text), quote=False).replace('"', "&quot;")
 
 
 def json_text(value: Any, **options: Any) -> str:

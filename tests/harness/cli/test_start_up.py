@@ -61,8 +61,8 @@ def test_the_light_core_never_imports_torch(tmp_path: Path) -> None:
 def test_help_and_show_answer_at_once(with_results: Path, tmp_path: Path) -> None:
     """In processor time, the best of several runs, in units of what `import typer` takes (0.06 s here).
 
-    Measured: help 1.9, show 3.2; NumPy would add 1.9. So the limits hold on slow and on busy machines, and are
-    0.2 s and 0.3 s on this one.
+    Measured on several machines: help 2.3 to 3.4, show 4 to 5.3. The tests above name the modules that would cost
+    much; this one finds what is slow without them, on slow and on busy machines too.
     """
     resource = pytest.importorskip("resource")
     # As after a first run: whether this machine has kept the compiled modules must not count.
@@ -76,4 +76,4 @@ def test_help_and_show_answer_at_once(with_results: Path, tmp_path: Path) -> Non
 
     commands = ([sys.executable, "-c", "import typer"], [LEADERBOARD, "--help"], [LEADERBOARD, "show"])
     typer, help, show = (min(times) for times in zip(*([seconds(*c) for c in commands] for _ in range(6)), strict=True))
-    assert help < 3 * typer and show < 4.5 * typer, (typer, help, show)
+    assert help < 5 * typer and show < 8 * typer, (typer, help, show)
