@@ -14,10 +14,10 @@ from typing import Literal
 
 from baselines.labelled_pairs import ScoredPairs, read_sts
 from harness.data.catalogue import find_set
-from harness.data.leakage import EvaluationSentences, evaluation_sentences
 from harness.data.nli import NLIPairs, read_nli
 from harness.data.sources import DataDir, content_sha256
 from harness.errors import InputError
+from harness.tasks.leakage import EvaluationSentences, evaluation_sentences
 
 STSB_LANGUAGES = ("de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "zh")
 TRACK_5 = "track5.en-en"

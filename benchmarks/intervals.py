@@ -29,16 +29,16 @@ from harness.stats import (
     bootstrap,
     bootstrap_p,
     compare,
-    correlation,
     independent,
-    language_bias,
     mean,
-    mining,
     percentile_interval,
     randomisation_p,
     rank_intervals,
 )
 from harness.tasks import Rows
+from harness.tasks.bucc import sample as mining
+from harness.tasks.language_bias import sample as language_bias
+from harness.tasks.sts17 import sample as correlation
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator], Sample]

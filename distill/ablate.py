@@ -35,7 +35,6 @@ from distill.stores import stored_pairs, stored_vectors
 from distill.students import static_student
 from distill.teacher import TeacherVectors
 from distill.training import STATIC, Recipe, check_recipe, train
-from harness.data.leakage import leakage_guard
 from harness.data.sources import DataDir, open_data_dir
 from harness.encoder import Encoder
 from harness.errors import unknown_name
@@ -45,6 +44,7 @@ from harness.registry import load_encoder
 from harness.results import cannot_write, write_atomically
 from harness.schema import decoded
 from harness.tasks import get_task
+from harness.tasks.leakage import leakage_guard
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baselines.labelled_pairs import ScoredPairs, read_sts
-from harness.data.leakage import EvaluationSentences
 from harness.data.sources import DataDir
 from harness.errors import InputError
 from harness.mining import nearest, normalise
+from harness.tasks.leakage import EvaluationSentences
 
 if TYPE_CHECKING:
     from distill.pairs import PairStore

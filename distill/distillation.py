@@ -33,7 +33,6 @@ from baselines.nli import freeze_layers
 from distill.progress import Watcher
 from distill.report import Effort, Trained, UsedCorpus, write_reports
 from distill.start import Start, load_projection, make_student, open_student, save_projection, teacher_projection
-from harness.data.leakage import leakage_guard
 from harness.data.sources import DataDir, bundled_sample, open_data_dir
 from harness.encoder import Encoder
 from harness.errors import InputError, MissingExtraError
@@ -42,6 +41,7 @@ from harness.registry import load_encoder, one_line
 from harness.results import write_atomically
 from harness.schema import decoded
 from harness.spec import parse_spec
+from harness.tasks.leakage import leakage_guard
 
 if TYPE_CHECKING:
     from distill.corpora import Corpus

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from harness.data.leakage import EvaluationSentences
 from harness.errors import InputError
+from harness.tasks.leakage import EvaluationSentences
 
 REASONS = ("empty", "long", "ratio", "identical", "leakage", "duplicate")
 """Why a pair is dropped; the first that holds counts. `duplicate` is found by the store, which sees all pairs."""

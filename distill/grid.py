@@ -248,9 +248,9 @@ def _column(where: str, content: Mapping[str, Any]) -> Column:
     found = get_task(task)
     if not subset:
         raise InputError(f"{where}: score {content['score']!r}: expected TASK/SUBSET, as in sts17/en-de")
-    metric = metric or found.metrics[0]
-    if metric not in found.metrics:
-        raise unknown_name(f"metric of {task}", metric, found.metrics)
+    metric = metric or found.metric_names[0]
+    if metric not in found.metric_names:
+        raise unknown_name(f"metric of {task}", metric, found.metric_names)
     return Column(title, Score(task, subset, metric), _settings(where, content))
 
 

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from distill.corpora import Corpus, read_pairs
 from distill.filters import Filters
-from harness.data.leakage import EvaluationSentences
 from harness.data.sources import content_sha256
 from harness.errors import InputError
 from harness.files import locked
 from harness.results import cannot_write
 from harness.schema import decoded
+from harness.tasks.leakage import EvaluationSentences
 
 _VERSION = 1
 _INFO, _SOURCES, _TARGETS, _ROWS = "pairs.json", "sources", "targets", "source_rows"
@@ -150,7 +150,7 @@ class PairStore:
         Args:
             corpora: in this order; of equal pairs in one language pair, the first stays.
             filters: which pairs are dropped.
-            guard: the sentences of evaluation data (`harness.data.leakage.leakage_guard`).
+            guard: the sentences of evaluation data (`harness.tasks.leakage.leakage_guard`).
             folder: of the store.
             progress: is told.
 

@@ -15,8 +15,8 @@ from distill.pairs import PairStore
 from distill.progress import Watcher
 from distill.teacher import TeacherVectors, VectorType, sentences_digest
 from harness.cache import default_cache_dir
-from harness.data.leakage import EvaluationSentences
 from harness.encoder import Encoder
+from harness.tasks.leakage import EvaluationSentences
 
 
 def stored_pairs(

@@ -149,7 +149,7 @@ def rows_of(results: Path, task: Task, record: Result) -> Rows | None:
     try:
         rows = _read_rows(path)
         metrics = task.aggregate(rows)
-        is_same = {m: round(metrics[m], 6) for m in task.metrics if m in metrics} == record.metrics
+        is_same = {m: round(metrics[m], 6) for m in task.metric_names if m in metrics} == record.metrics
     except MissingExtraError:
         raise
     except Exception:  # damaged in any way: a line that is no record, a column that is not there, pyarrow's errors

@@ -295,7 +295,7 @@ def _measure(
             raise ValueError(f"task {task.name!r} gives {name} = {value}")
     result = replace(
         blank,
-        metrics={name: round(metrics[name], 6) for name in task.metrics if name in metrics},
+        metrics={name: round(metrics[name], 6) for name in task.metric_names if name in metrics},
         n=task.count(items),
         zero_vectors=len(zero),
         versions=provenance.versions(modules),

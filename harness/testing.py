@@ -107,7 +107,8 @@ def check_task(task: Task, data: DataDir) -> None:
         value = getattr(task, name)
         _check(isinstance(value, str) and value.strip() != "", f"{name} must be a non-empty string, not {value!r}")
     _check(not re.search(r"[\s/]", task.name), f"name {task.name!r} cannot name a file: it has blanks or slashes")
-    _check(len(set(task.metrics)) == len(task.metrics) > 0, f"metrics must be distinct names, not {task.metrics!r}")
+    names = task.metric_names
+    _check(len(set(names)) == len(names) > 0, f"metrics must have distinct names, not {names!r}")
     sources = task.sources(data)
     _check(len(sources) > 0, f"no subset found in {data.root}")
     for subset, source in sources.items():
@@ -136,7 +137,7 @@ def _check_subset(task: Task, subset: str, items: object) -> None:
         lengths = {key: len(column) for key, column in rows.items()}
         _check(len(set(lengths.values())) == 1, f"{subset}: columns of different lengths: {lengths}")
         metrics = task.aggregate(rows)
-        extra = sorted(set(metrics).difference(task.metrics))
+        extra = sorted(set(metrics).difference(task.metric_names))
         _check(not extra, f"{subset}: aggregate gives {', '.join(extra)}, which `metrics` does not name")
         _check(len(metrics) > 0, f"{subset}: aggregate gives no metric")
         for name, value in metrics.items():

@@ -85,7 +85,7 @@ def audit_bucc(
     from harness.errors import InputError
     from harness.registry import check_spec, failures_in_one_line, load_encoder
     from harness.rows import stored_rows
-    from harness.tasks.bucc import Protocol, aggregate, bucc
+    from harness.tasks.bucc import aggregate, bucc
     from harness.tasks.bucc_audit import audit, describe, find_rivals, not_in_gold
     from harness.tasks.bucc_review import check_new, check_origin, match_verdicts, read_review, write_review
 
@@ -120,7 +120,7 @@ def audit_bucc(
         found = None
         if n_rivals := 0 if review else _RIVALS if rivals is None else rivals:
             row1, row2 = training["row1"][positions], training["row2"][positions]
-            found = find_rivals(Protocol(), pair, row1, row2, n_rivals, encode)
+            found = find_rivals(pair, row1, row2, n_rivals, encode)
     metrics = aggregate(training)
     origin |= {name: f"{metrics[name]:.6f}" for name in ("threshold", "f1_train")} | {"pairs": str(len(positions))}
     candidates = describe(training, positions, pair, source, found)

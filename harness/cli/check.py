@@ -190,8 +190,8 @@ def _choose(
     """
     from harness.errors import InputError
     from harness.names import split_tag
-    from harness.report.layout import SAMPLE
     from harness.report.selection import select
+    from harness.tasks.described import SAMPLE
 
     of_suite = [r for r in everything if suite is None or (split_tag(r.subset)[1] == SAMPLE) is (suite is Suite.sample)]
     chosen: list[Result] = []

@@ -121,13 +121,14 @@ def _plan(
 
     data = choose_data(data_dir)
     chosen = [get_task(name) for name in dict.fromkeys(tasks or task_names())]
-    if metric == "threshold":
-        raise InputError("a threshold is no score; compare by f1, precision or recall (f1_train)")
     if metric is not None:
-        known = {name for task in chosen for name in task.metrics}
-        chosen = [task for task in chosen if metric in task.metrics]
-        if not chosen:
-            raise unknown_name("metric", metric, known - {"threshold"})
+        known = {m.name: m for task in chosen for m in task.metrics}
+        scores = [name for name, m in known.items() if m.has_interval]
+        if metric not in known:
+            raise unknown_name("metric", metric, scores)
+        if metric not in scores:
+            raise InputError(f"a {metric} is no score; compare by {', '.join(scores[:3])}")
+        chosen = [task for task in chosen if metric in task.metric_names]
     planned = make_plan(chosen, data, subsets or ())
     if not planned:
         raise no_data(chosen, data)

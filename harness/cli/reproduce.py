@@ -168,14 +168,8 @@ class _PublishedSets:
 
     def missing(self, score: PublishedScore) -> list[str]:
         """The command that fetches those that are not there, if there are any."""
-        from harness.data.sts17 import EXTENDED
-
         task, present, names = self._needed(score)
-        missing = [name for name in names if name not in present]
-        if task.name == "sts17":
-            sets = ["sts17-extended" if name in EXTENDED else "sts17" for name in missing]
-        else:
-            sets = ["bucc2018" if task.name == "bucc" else task.name for _ in missing]
+        sets = [name for subset in names if subset not in present for name in task.data_sets(subset)]
         return [f"leaderboard data fetch {' '.join(dict.fromkeys(sets))}"] if sets else []
 
     def altered(self, score: PublishedScore) -> list[str]:
@@ -184,17 +178,14 @@ class _PublishedSets:
 
         _, present, names = self._needed(score)
         try:
-            sets = [present[name].dataset for name in names if present[name].is_published is False]
+            altered = [present[name].dataset for name in names if present[name].is_published is False]
+            sets = [name for dataset in altered for name in dataset.split("+")]
         except InputError as error:
             return [str(error)]
         return [f"the published files: leaderboard data verify {' '.join(dict.fromkeys(sets))}"] if sets else []
 
     def _needed(self, score: PublishedScore) -> tuple[Task, dict[str, Source], Sequence[str]]:
         """The task that has the sets of a score, those of its sets that are in the data directory, and their names."""
-        from harness.tasks.language_bias import GROUPS
-
-        if score.task == "language-bias":  # of the joined set, the parts may be missing
-            return *self._task("sts17"), GROUPS[score.subset]
         task, present = self._task(score.task)
         return task, present, score.parts or task.resolve(score.subset)
 

@@ -89,9 +89,9 @@ def rerun(
 def _printed(old: Result, new: Result) -> str:
     from harness.escaping import terminal, visible
     from harness.report.cells import Cell, Column, Row, Table
-    from harness.report.layout import metric_order
     from harness.report.record import differences, record_id
     from harness.report.render import render
+    from harness.tasks.described import metric_order
 
     def row(name: str, before: float | None, after: float | None, digits: int) -> Row:
         change = None if before is None or after is None else f"{after - before:+.{digits}f}"

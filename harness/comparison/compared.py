@@ -8,32 +8,27 @@ from itertools import combinations
 from typing import Literal
 
 from harness.comparison.rows import Measured
-from harness.report.layout import subset_order
 from harness.runner import Planned
 from harness.stats import (
     Comparison,
     Interval,
     RankInterval,
-    Replicates,
     Resampling,
-    Sample,
     average,
     bca_interval,
     best_group,
     bootstrap,
     bootstrap_p,
-    effect_size,
+    compare,
     holm,
-    randomisation_p,
     rank_intervals,
     sample_of,
 )
 from harness.tasks import Rows, Task
+from harness.tasks.described import metric_of, subset_order
 
 Kind = Literal["set", "average", "bias"]
 Outcome = Literal["win", "tie", "loss"]
-
-_BIAS = "difference"
 
 
 @dataclass(frozen=True)
@@ -156,7 +151,8 @@ def _compared(
     failures: Mapping[str, Mapping[str, str]],
     resampling: Resampling,
 ) -> Compared:
-    kind: Kind = "bias" if metric == _BIAS else "set" if tuple(parts) == (subset,) else "average"
+    is_bias = metric_of(task.name, metric).kind == "difference"
+    kind: Kind = "bias" if is_bias else "set" if tuple(parts) == (subset,) else "average"
     missing = {
         encoder: ("" if part == subset else f"{part}: ") + failures[encoder].get(part, f"no {metric} on this set")
         for encoder in rows
@@ -171,7 +167,7 @@ def _compared(
     sample = samples[0] if kind != "average" else average(samples)
     replicates = bootstrap(sample, resampling)
     pairs = list(combinations(range(len(names)), 2))
-    comparisons = _comparisons(sample, replicates, pairs)
+    comparisons = compare(sample, pairs, replicates=replicates)
     best = best_group(sample, resampling, significance(resampling)) if kind != "bias" else [False] * len(names)
     return replace(
         empty,
@@ -184,19 +180,6 @@ def _compared(
         p_zero=dict(zip(names, bootstrap_p(replicates).tolist(), strict=True)) if kind == "bias" else {},
         ranks=dict(zip(names, rank_intervals(replicates), strict=True)) if kind == "average" and len(names) > 2 else {},
     )
-
-
-def _comparisons(sample: Sample, replicates: Replicates, pairs: Sequence[tuple[int, int]]) -> list[Comparison]:
-    """As `harness.stats.compare`, of many pairs on one pass of randomisations."""
-    comparisons = []
-    for (i, j), p in zip(pairs, randomisation_p(sample, pairs, replicates.plan), strict=True):
-        difference = replicates.difference(i, j)
-        (interval,) = bca_interval(difference)
-        p_bootstrap, size = float(bootstrap_p(difference)[0]), float(effect_size(difference)[0])
-        comparisons.append(
-            Comparison(interval.value, interval.low, interval.high, p, p_bootstrap, size, sample.units.total)
-        )
-    return comparisons
 
 
 def _corrected(found: Sequence[Compared]) -> list[Compared]:

@@ -10,8 +10,8 @@ from harness.names import split_tag
 from harness.report.cells import Cell
 from harness.report.cells import Kind as CellKind
 from harness.report.cells import p_text as p_text
-from harness.report.layout import layout_of
 from harness.stats import Interval, holm
+from harness.tasks.described import described
 
 _ROUNDING = 1e-9
 
@@ -147,7 +147,7 @@ def headlines(compared: Sequence[Compared], kind: Kind) -> list[Compared]:
     """Of each task the average (or bias) that its tables are ranked by."""
 
     def rank(one: Compared) -> int:
-        order, base = layout_of(one.task).ranking, split_tag(one.subset)[0]
+        order, base = described(one.task).display.ranking, split_tag(one.subset)[0]
         return order.index(base) if base in order else len(order)
 
     by_task: dict[str, list[Compared]] = {}

@@ -20,9 +20,9 @@ from harness.comparison.conclusion import (
 )
 from harness.names import split_tag
 from harness.report.cells import BOLD, MISSING, Cell, Column, Row, Table, p_text
-from harness.report.layout import SAMPLE, board_title, task_order
 from harness.report.tables import tag_notes
 from harness.stats import Resampling
+from harness.tasks.described import SAMPLE, board_title, task_order
 
 
 def tables(
@@ -45,8 +45,6 @@ def tables(
             made.append(_against_the_best(of_task, alpha))
             made += [_of_ranks(one, plan) for one in headlines(of_task, "average") if one.ranks]
         title = board_title(task, [of_task[0].metric], split_tag(of_task[0].subset)[1] == SAMPLE)
-        if is_bias:
-            title = title.removesuffix(": difference x 100") + ": actual - expected score, x 100"
         notes = [*_missing(of_task), *tag_notes(one.subset for one in of_task)]
         notes.append(f"signature: {signatures[task]}|{plan.signature}")
         made = [replace(table, title=f"{title}{table.title}") for table in made]

@@ -6,13 +6,15 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from harness.data.sources import DataDir, Source
 from harness.data.text import REMEDY, iter_lines
 from harness.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 PAIRS = ("de-en", "fr-en", "ru-en", "zh-en")
 _SPLITS = ("training", "test")
@@ -129,6 +131,8 @@ def _pair_files(data: DataDir, stem: str) -> tuple[Path, ...]:
 
 
 def _read_split(files: Mapping[str, Path], lang1: str, lang2: str) -> BUCCSplit:
+    import numpy as np
+
     gold_path = files["gold"]
     ids = _read_gold(gold_path)
     # Only the ids in the gold pairs are kept with their rows: a side has up to 560,000 ids.

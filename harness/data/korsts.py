@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from harness.data.sources import DataDir, Source
 from harness.data.sts17 import STSPairs
 from harness.data.stsb import read_korsts
@@ -35,6 +33,8 @@ def load_korsts(source: Source) -> STSPairs:
     Raises:
         InputError: as `harness.data.stsb.read_korsts`.
     """
+    import numpy as np
+
     rows = list(read_korsts(source.files[0]))
     return STSPairs(
         source.subset,

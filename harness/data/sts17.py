@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from harness.data.sources import DataDir, Source
 from harness.data.text import REMEDY, iter_lines, parse_number, read_lines
 from harness.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 SAME_LANGUAGE = ("en-en", "es-es", "ar-ar")
 CROSS_LINGUAL = ("en-ar", "en-de", "en-tr", "en-es", "en-fr", "en-it", "en-nl")
@@ -117,6 +119,8 @@ def load_sts(source: Source) -> STSPairs:
             scores as pairs (track 6 of the release excepted); a published set of 250 pairs has another mean score
             than the published one. Names file and line where there is one.
     """
+    import numpy as np
+
     if len(source.files) == 2:
         sentences1, sentences2, scores, lang1, lang2 = _read_track(*source.files)
     else:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from math import fsum
 from typing import Literal
 
-from harness.report.layout import metric_order, subset_order, task_order
 from harness.results import Result
+from harness.tasks.described import metric_of, metric_order, subset_order, task_order
 
 Kind = Literal["score", "missing", "n", "data", "signature", "encoder", "cache", "failed"]
 Key = tuple[str, str, str]
@@ -17,12 +17,6 @@ Key = tuple[str, str, str]
 
 CACHE = ("cache", "vectors")
 """In place of task and subset: an encoder's cached vectors."""
-
-TOLERANCE = 0.05
-"""Of scores x 100, with pinned vectors: what rounding and the order of sums may do."""
-
-TOLERANCES = {"threshold": 0.001}
-"""Of metrics that are not x 100 (a margin's threshold is near 1)."""
 
 _DIGITS = 12  # of a checksum
 
@@ -98,11 +92,12 @@ def tolerances(record: Result, records: Mapping[Key, Result]) -> dict[str, float
 
     That of an average is the mean of its parts', by which it can move at most; `records` are those that hold them.
     """
+    defaults = {metric: metric_of(record.task, metric).tolerance for metric in record.metrics}
     parts = [records.get((record.encoder, record.task, part)) for part in record.parts]
     if parts and None not in parts:
         widths = [tolerances(part, records) for part in parts if part is not None]
-        return {m: fsum(w.get(m, TOLERANCE) for w in widths) / len(widths) for m in record.metrics}
-    return {m: float(record.tolerance.get(m, TOLERANCES.get(m, TOLERANCE))) for m in record.metrics}
+        return {m: fsum(w.get(m, defaults[m]) for w in widths) / len(widths) for m in record.metrics}
+    return {m: float(record.tolerance.get(m, defaults[m])) for m in record.metrics}
 
 
 def compare_records(old: Result, new: Result, allowed: Mapping[str, float]) -> list[Finding]:

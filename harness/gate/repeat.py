@@ -20,11 +20,11 @@ from harness.gate.significance import significance
 from harness.gate.vectors import Audited
 from harness.names import split_tag
 from harness.registry import encoder_info, load_encoder, one_line, runs_code
-from harness.report.layout import SAMPLE
 from harness.results import Result, ResultStore
 from harness.runner import Planned, Progress, Run, Silent
 from harness.spec import parse_spec
 from harness.tasks import Task, get_task, task_names
+from harness.tasks.described import SAMPLE
 
 
 @dataclass

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.errors import HarnessError
 from harness.gate.findings import Key
-from harness.report.cells import Cell, kind_of, p_text
+from harness.report.cells import Cell, p_text
 from harness.results import Result
 from harness.rows import rows_of
 from harness.stats import (
@@ -17,11 +17,11 @@ from harness.stats import (
     average,
     bca_interval,
     bootstrap,
-    is_vectorised,
     randomisation_p,
     sample_of,
 )
 from harness.tasks import Rows, Task, get_task
+from harness.tasks.described import metric_of
 
 
 def significance(
@@ -46,7 +46,7 @@ def significance(
         new = _sample(task, metric, [[rows] for rows in new_rows])
     except HarnessError:  # rows that are damaged or lack what the metric needs; a threshold
         return ""
-    plan = Resampling() if is_vectorised(task) else Resampling(resamples=1_000)
+    plan = Resampling()
     try:
         old_rows = _rows(old, stored, stored_in, task)
         if old_rows:
@@ -59,7 +59,7 @@ def significance(
     if isnan(interval.low):
         return ""
     is_inside = interval.low <= old.metrics[metric] <= interval.high
-    shown = Cell(None, kind_of(metric), interval=(interval.low, interval.high)).interval_text
+    shown = Cell(None, metric_of(old.task, metric).kind, interval=(interval.low, interval.high)).interval_text
     return f"old value {'in' if is_inside else 'not in'} {shown}"
 
 

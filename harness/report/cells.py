@@ -96,13 +96,6 @@ class Table:
     n_keys: int = 1
 
 
-def kind_of(metric: str) -> Kind:
-    """How a metric's values are printed."""
-    if metric == "difference":
-        return "difference"
-    return "threshold" if metric == "threshold" else "score"
-
-
 def p_text(p: float) -> str:
     """`0.012`, `<0.001`; "–" where nothing was tested."""
     return MISSING if isnan(p) else "<0.001" if p < 0.001 else f"{p:.3f}"

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 
 from harness.names import split_tag
-from harness.report.cells import BOLD, Cell, Key, kind_of, p_text
-from harness.report.layout import SAMPLE, metric_label, task_order
+from harness.report.cells import BOLD, Cell, Key, p_text
 from harness.results import Result
 from harness.significance.holm import holm
 from harness.significance.standing import Standing, standing
 from harness.significance.store import Entry, Statistics
+from harness.tasks import Metric
+from harness.tasks.described import SAMPLE, metric_of, task_order
 
-P_ZERO = "p"
-"""In place of a metric: the test of the language bias against zero."""
-_BIAS = "difference"
+P_ZERO = "p of "
+"""In front of a metric's name: its test against zero, of a difference."""
 
 
 class Figures:
@@ -49,8 +49,8 @@ class Figures:
             own = self._results.get((task, subset), {}).values()
             if any(metric in result.metrics for result in own) or any(key == other for _, other in self._texts):
                 found.append(key)
-            if metric == _BIAS and any(self._p_against_zero(result) is not None for result in own):
-                found.append((task, subset, P_ZERO))
+            if any(self._p_against_zero(result, metric) is not None for result in own):
+                found.append((task, subset, P_ZERO + metric))
         return found
 
     def cell(self, encoder: str, key: Key) -> Cell:
@@ -59,16 +59,16 @@ class Figures:
         result = self._results.get((task, subset), {}).get(encoder)
         if (encoder, key) in self._texts:
             return Cell(self._texts[encoder, key])
-        if result is not None and metric == P_ZERO:
+        if result is not None and metric.startswith(P_ZERO):
             self._shows_p_zero = True
-            p = self.p_zero(result)
+            p = self.p_zero(result, metric.removeprefix(P_ZERO))
             return Cell(p, shown=p_text(p)) if p is not None else Cell("")
         if result is None or metric not in result.metrics:
-            return Cell(None, kind_of(metric))
+            return Cell(None, metric_of(task, metric).kind)
         self._shown[encoder, key] = result
         return Cell(
             result.metrics[metric],
-            kind_of(metric),
+            metric_of(task, metric).kind,
             interval=interval_of(result, metric, self._statistics),
             is_best=encoder in self.standing(key).best,
         )
@@ -96,10 +96,10 @@ class Figures:
                 f"{round(1 - known[0].level, 12):g}, corrected by Holm over the encoders of a {line}, not over the "
                 f"{line}s)"
             )
-            if any(key[2] == _BIAS for _, key in self._shown):
-                notes.append(f"the language bias ({_BIAS}) is not ranked: it is no better for being higher")
+            for name in dict.fromkeys(key[2] for _, key in self._shown if _metric(key).kind == "difference"):
+                notes.append(f"{name} is not ranked: it is no better for being higher")
         if self._shows_p_zero:
-            notes.append(f"{P_ZERO}: the difference against zero (bootstrap), corrected by Holm over all of the table")
+            notes.append("p: the difference against zero (bootstrap), corrected by Holm over all of the table")
         without: dict[str, list[str]] = {}
         unmeasured: list[Result] = []
         alike: dict[str, list[str]] = {}
@@ -107,11 +107,11 @@ class Figures:
         unled: list[str] = []
         for (encoder, key), result in self._shown.items():
             entry, of_key = self._entry(result), self.standing(key)
-            if entry is None and key[2] != "threshold":
+            if entry is None and _metric(key).has_interval:
                 without.setdefault(encoder, []).append(key[1])
                 unmeasured.append(result)
             elif of_key.untested and not of_key.best:
-                unled.append(f"{key[1]} {metric_label(key[2])}")
+                unled.append(f"{key[1]} {_metric(key).heading}")
             elif encoder in of_key.untested - of_key.best:
                 untested.setdefault(encoder, []).append(key[1])
             if entry and isnan(entry.interval.get(key[2], (0.0, 0.0))[0]):
@@ -146,28 +146,33 @@ class Figures:
         statistics = self._statistics.get(result.task)
         return statistics.entry(result) if statistics else None
 
-    def p_zero(self, result: Result) -> float | None:
-        """The test of a language bias against zero, corrected over all of the task; None if there is none."""
-        return self._corrected(result.task).get((result.encoder, result.subset))
+    def p_zero(self, result: Result, metric: str) -> float | None:
+        """The test of a difference against zero, corrected over all of the task; None if there is none."""
+        return self._corrected(result.task, metric).get((result.encoder, result.subset))
 
     def made_by(self, result: Result) -> str | None:
         """How the intervals and tests of a record were made; None if it has none."""
         return self._statistics[result.task].signature if self._entry(result) else None
 
-    def _p_against_zero(self, result: Result) -> float | None:
+    def _p_against_zero(self, result: Result, metric: str) -> float | None:
         entry = self._entry(result)
-        return entry.p_zero.get(_BIAS) if entry else None
+        return entry.p_zero.get(metric) if entry else None
 
-    def _corrected(self, task: str) -> dict[tuple[str, str], float]:
-        """By encoder and subset, the tests of the bias against zero, corrected over all of them."""
+    def _corrected(self, task: str, metric: str) -> dict[tuple[str, str], float]:
+        """By encoder and subset, the tests of the differences against zero, corrected over all of them."""
         tests = {
             (encoder, subset): p
             for (name, subset), own in self._results.items()
             if name == task
             for encoder, result in own.items()
-            if (p := self._p_against_zero(result)) is not None
+            if (p := self._p_against_zero(result, metric)) is not None
         }
         return dict(zip(tests, holm(list(tests.values())), strict=True))
+
+
+def _metric(key: Key) -> Metric:
+    task, _, metric = key
+    return metric_of(task, metric)
 
 
 def _few(subsets: Iterable[str]) -> str:

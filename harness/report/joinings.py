@@ -7,11 +7,11 @@ from typing import Any
 
 from harness import escaping
 from harness.names import check_name, split_tag
-from harness.report.layout import layout_of
 from harness.report.render import markdown
 from harness.report.tables import encoder_labels, rank_encoders, split_sample
 from harness.results import Result
 from harness.significance.store import JOINING, Statistics
+from harness.tasks.described import described
 
 _TASK = "language-bias"
 
@@ -41,7 +41,7 @@ def finer_view(results: Sequence[Result], statistics: Mapping[str, Statistics]) 
 
 
 def _rank(group: str) -> tuple[int, str]:
-    order, base = layout_of(_TASK).ranking, split_tag(group)[0]
+    order, base = described(_TASK).display.ranking, split_tag(group)[0]
     return (order.index(base) if base in order else len(order), group)
 
 

@@ -9,19 +9,10 @@ from harness.names import split_tag
 from harness.report.cells import Cell, Column, Key, Row, Table
 from harness.report.figures import Figures
 from harness.report.footnotes import shorten
-from harness.report.layout import SAMPLE, subset_order, task_order
 from harness.report.tables import encoder_labels, encoder_rows, missing_note, rank_encoders, split_sample, tag_notes
 from harness.results import Result
 from harness.significance.store import Statistics
-
-# Task, metric, heading, and the subsets (without tags) of which the first that is there is shown; or all of them.
-_SHOWN = (
-    ("sts17", "spearman", "STS", ("avg-same",)),
-    ("sts17", "spearman", "STS", ("avg-cross",)),
-    ("language-bias", "difference", "language bias", ("ten", "official6")),
-    ("bucc", "f1_train", "BUCC f1_train", ()),
-    ("tatoeba", "accuracy_xx_en", "Tatoeba xx->en", ("avg-*",)),
-)
+from harness.tasks.described import SAMPLE, overview_columns, subset_order, task_order
 
 
 def overview(results: Sequence[Result], statistics: Mapping[str, Statistics] | None = None) -> list[Table]:
@@ -35,11 +26,12 @@ def _overview(results: Sequence[Result], statistics: Mapping[str, Statistics]) -
     labels, marks = encoder_labels(results, encoders)
     columns: list[Column] = []
     keys: list[Key] = []
-    for task, metric, heading, bases in _SHOWN:
-        present = [r.subset for r in results if r.task == task and metric in r.metrics]
-        for subset in subset_order(task, _fitting(present, bases)):
-            columns.append(Column(heading, subset))
-            keys.append((task, subset, metric))
+    for task in task_order(result.task for result in results):
+        for column in overview_columns(task):
+            measured = [r.subset for r in results if r.task == task and column.metric in r.metrics]
+            for subset in subset_order(task, _fitting(measured, column.subsets)):
+                columns.append(Column(column.heading, subset))
+                keys.append((task, subset, column.metric))
     if not keys:
         return None
     figures = Figures(results, statistics)

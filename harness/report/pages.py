@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from harness import escaping
@@ -19,8 +19,6 @@ from harness.interchange.imported import imported_scores
 from harness.names import check_name, split_tag
 from harness.published import PublishedScore, published_scores
 from harness.report.cells import Cell, Column, Row, Table
-from harness.report.joinings import finer_view
-from harness.report.layout import SAMPLE, layout_of, subset_order, task_order
 from harness.report.overview import overview, provenance
 from harness.report.published import published_boards
 from harness.report.render import markdown, markdown_grid
@@ -28,6 +26,8 @@ from harness.report.selection import stored
 from harness.report.tables import boards, split_sample
 from harness.results import Result, ResultStore, cannot_write, write_atomically
 from harness.significance.store import Statistics, StatisticsStore
+from harness.tasks import Page, Task
+from harness.tasks.described import SAMPLE, described, subset_order, task_order, title_of
 
 BEGIN = "<!-- leaderboard:begin -->"
 END = "<!-- leaderboard:end -->"
@@ -103,13 +103,19 @@ def make_pages(
         check_name(task, "task")
         own = [result for result in results if result.task == task]
         beside = [score for score in scores if score.task == task] if _is_real(own) else []
-        finer, maps = finer_view(own, known) if task == "language-bias" else ([], {})
-        pages[f"{task}.md"] = _task_page(task, own, folder, beside, known, finer)
-        pages |= maps
+        page = make(own, known.get(task, Statistics())) if (make := _page_of(task)) else Page()
+        pages[f"{task}.md"] = _task_page(task, own, folder, beside, known, page.parts)
+        pages |= page.files
     others = [score for score in scores if score.task not in tasks] if _is_real(results) else []
     if others:
         pages[_PUBLISHED] = _published_page(others)
     return {"README.md": _overview_page(results, folder, known, has_published=bool(others)), **pages}
+
+
+def _page_of(task: str) -> Callable[[Sequence[Result], Statistics], Page] | None:
+    """What makes the task's own part of its page."""
+    known = described(task)
+    return known.page if isinstance(known, Task) else None
 
 
 def _is_real(results: Sequence[Result]) -> bool:
@@ -165,11 +171,11 @@ def _task_page(
     statistics: Mapping[str, Statistics],
     more: Sequence[str],
 ) -> str:
-    layout = layout_of(task)
+    display = described(task).display
     return _join(
         _GENERATED,
-        f"# {escaping.markdown(layout.title)}",
-        *([layout.protocol] if layout.protocol else []),
+        f"# {escaping.markdown(title_of(task))}",
+        *([escaping.markdown(display.protocol)] if display.protocol else []),
         "[All tasks](README.md), with where the records come from.",
         *(markdown(table, level=2) for table in boards(results, statistics=statistics)),
         *more,
@@ -258,7 +264,7 @@ def _readme_block(results: Sequence[Result], statistics: Mapping[str, Statistics
 def _link(task: str, folder: str = "") -> str:
     """To a task's page."""
     path = f"{folder}/{task}.md" if folder else f"{task}.md"
-    return f"[{escaping.markdown(layout_of(task).title)}]({escaping.link_target(path)})"
+    return f"[{escaping.markdown(title_of(task))}]({escaping.link_target(path)})"
 
 
 def _between_markers(readme: Path, text: str, block: str) -> str:

@@ -14,21 +14,21 @@ from harness.interchange.imported import IMPORTED
 from harness.names import split_tag
 from harness.published import PublishedScore
 from harness.published.matching import Measured, Measurements
-from harness.report.cells import MISSING, Cell, Column, Row, Table, kind_of
+from harness.report.cells import MISSING, Cell, Column, Row, Table
 from harness.report.figures import interval_note, interval_of
-from harness.report.layout import (
-    board_title,
-    is_average,
-    layout_of,
-    metric_label,
-    metric_order,
-    subset_order,
-    task_order,
-)
 from harness.report.selection import stored
 from harness.report.tables import encoder_labels, rank_encoders
 from harness.results import Result, ResultStore
 from harness.significance.store import Statistics
+from harness.tasks.described import (
+    board_title,
+    described,
+    is_average,
+    metric_of,
+    metric_order,
+    subset_order,
+    task_order,
+)
 
 _HERE = "measured"
 _Key = tuple[str, str]
@@ -112,7 +112,8 @@ def _board(
     rows = []
     for encoder in encoders:
         cells = (
-            Cell(values[encoder].get(key), kind_of(key[1]), interval=intervals.get((encoder, key))) for key in keys
+            Cell(values[encoder].get(key), metric_of(task, key[1]).kind, interval=intervals.get((encoder, key)))
+            for key in keys
         )
         rows.append(Row((Cell(labels[encoder]), Cell(_HERE), *cells)))
         rows += [_published_row(line, keys) for line in lines if owners.get(line.models) == encoder]
@@ -121,7 +122,7 @@ def _board(
     rows += [_published_row(line, keys) for name in names for line in alone if line.name == name]
 
     columns = [
-        Column(subset, metric_label(metric) if len(metrics) > 1 else "", is_average=is_average(subset))
+        Column(subset, metric_of(task, metric).heading if len(metrics) > 1 else "", is_average=is_average(subset))
         for subset, metric in keys
     ]
     title = f"{board_title(task, metrics, False)}, {'measured and ' if encoders else ''}published"
@@ -145,11 +146,12 @@ def _published_row(line: _Line, keys: Sequence[_Key]) -> Row:
 
 def _few(task: str, scores: Sequence[PublishedScore]) -> Sequence[PublishedScore]:
     """Those that get columns: of imported figures the main metrics, and of too many subsets the averages."""
-    layout = layout_of(task)
-    too_many = layout.turn_above is not None and len({score.subset for score in scores}) > layout.turn_above
+    known = described(task)
+    main = {metric.name for metric in known.metrics if metric.is_main}
+    too_many = (limit := known.display.turn_above) is not None and len({score.subset for score in scores}) > limit
 
     def is_shown(score: PublishedScore) -> bool:
-        is_main = not layout.main or score.metric in layout.main
+        is_main = not main or score.metric in main
         return score.source != IMPORTED or (is_main and (is_average(score.subset) or not too_many))
 
     return [score for score in scores if is_shown(score)] or scores
@@ -199,7 +201,7 @@ def _differences(task: str, results: Sequence[Result], scores: Sequence[Publishe
             measured.encoder,
             score.short_source,
             score.subset,
-            *([metric_label(score.metric)] if has_metrics else []),
+            *([metric_of(task, score.metric).heading] if has_metrics else []),
         ]
         rows.append(Row((*map(Cell, texts), *_compared(score, measured))))
     title = f"{board_title(task, metric_order(task, (s.metric for s, _ in found)), False)}, measured against published"
@@ -227,7 +229,9 @@ def _compared(score: PublishedScore, measured: Measured) -> tuple[Cell, Cell, Ce
 
 def comparison(score: PublishedScore, measured: Measured) -> tuple[str, str, str]:
     """Measured, published and difference as they are printed: two decimals (a threshold: six), or more if published."""
-    digits = max(6 if score.metric == "threshold" else 2, len(score.printed.partition(".")[2]))
+    digits = max(
+        6 if metric_of(score.task, score.metric).kind == "threshold" else 2, len(score.printed.partition(".")[2])
+    )
     value, difference = (round(number, digits) + 0.0 for number in (measured.value, measured.value - score.value))
     return f"{value:.{digits}f}", score.printed, f"{difference:+.{digits}f}"
 

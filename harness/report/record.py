@@ -12,9 +12,9 @@ from typing import Any
 from harness import escaping
 from harness.errors import InputError, unknown_name
 from harness.names import split_tag
-from harness.report.layout import SAMPLE, metric_order, subset_order
 from harness.results import Result
 from harness.significance.store import Statistics, StatisticsStore
+from harness.tasks.described import SAMPLE, metric_order, subset_order
 
 
 def record_id(result: Result) -> str:

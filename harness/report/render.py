@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from harness import escaping
 from harness.report.cells import BOLD, Cell, Column, Row, Table
-from harness.report.layout import TAGS
+from harness.tasks.described import TAGS
 
 Format = Literal["table", "md", "latex"]
 LongFormat = Literal["csv", "json"]

@@ -10,22 +10,21 @@ from typing import Any
 from harness.errors import unknown_name
 from harness.names import split_tag
 from harness.report.cells import MISSING, Cell, Column, Key, Row, Table
-from harness.report.figures import Figures, interval_of
+from harness.report.figures import P_ZERO, Figures, interval_of
 from harness.report.footnotes import footnotes
-from harness.report.layout import (
+from harness.results import Result
+from harness.significance.store import Statistics
+from harness.tasks.described import (
     SAMPLE,
     TAGS,
-    Layout,
     board_title,
+    described,
     is_average,
-    layout_of,
-    metric_label,
+    metric_of,
     metric_order,
     subset_order,
     task_order,
 )
-from harness.results import Result
-from harness.significance.store import Statistics
 
 FAILED = "failed"
 FLOOR = "chargrams"
@@ -65,7 +64,7 @@ def _entry(result: Result, metric: str, interval: tuple[float, float] | None, fi
     standing = figures.standing((result.task, result.subset, metric))
     p_best = standing.p.get(result.encoder, nan)
     is_best = result.encoder in standing.best
-    p_zero = figures.p_zero(result) if metric == "difference" else None
+    p_zero = figures.p_zero(result, metric)
     return {
         "encoder": result.encoder,
         "task": result.task,
@@ -126,9 +125,9 @@ def _board(
     holes: Collection[tuple[str, str]],
     statistics: Mapping[str, Statistics],
 ) -> Table | None:
-    layout = layout_of(task)
+    known = described(task)
     present = metric_order(task, (metric for result in results for metric in result.metrics))
-    wanted = layout.main if metrics is None else metrics
+    wanted = [metric.name for metric in known.metrics if metric.is_main] if metrics is None else metrics
     shown = [metric for metric in present if metric in wanted or not wanted]
     if not shown:
         return None
@@ -140,13 +139,14 @@ def _board(
     encoders += sorted({encoder for encoder, _ in holes}.difference(encoders))
     labels, marks = encoder_labels(results, encoders)
     title = board_title(task, shown, split_tag(subsets[0])[1] == SAMPLE)
-    is_turned = layout.turn_above is not None and len(subsets) > layout.turn_above
+    limit = known.display.turn_above
+    is_turned = limit is not None and len(subsets) > limit
     if is_turned:
-        table = _turned(task, layout, results, figures, encoders, labels, subsets, shown)
+        table = _turned(task, results, figures, encoders, labels, subsets, shown)
     else:
         keys = figures.present((task, subset, metric) for subset in subsets for metric in shown)
         columns = [
-            Column(subset, metric_label(metric) if len(shown) > 1 else "", is_average=is_average(subset))
+            Column(subset, _heading(task, metric) if len(shown) > 1 else "", is_average=is_average(subset))
             for _, subset, metric in keys
         ]
         table = Table("", (Column("encoder", is_number=False), *columns), encoder_rows(figures, encoders, labels, keys))
@@ -163,9 +163,12 @@ def _board(
     return replace(table, title=title, notes=(*legend, *(f"signature: {text}" for text in signatures)))
 
 
+def _heading(task: str, metric: str) -> str:
+    return "p" if metric.startswith(P_ZERO) else metric_of(task, metric).heading
+
+
 def _turned(
     task: str,
-    layout: Layout,
     results: Sequence[Result],
     figures: Figures,
     encoders: Sequence[str],
@@ -176,10 +179,18 @@ def _turned(
     """A row a subset, columns are encoders."""
     n = {result.subset: result.n for result in results}
     headings = [Column("subset", is_number=False), Column("language", is_number=False), Column("n")]
-    columns = [Column(labels[e], metric_label(metric) if len(shown) > 1 else "") for e in encoders for metric in shown]
+    columns = [
+        Column(labels[e], metric_of(task, metric).heading if len(shown) > 1 else "")
+        for e in encoders
+        for metric in shown
+    ]
     rows = []
     for subset in subsets:
-        keys = [Cell(subset), Cell(layout.names.get(split_tag(subset)[0], "")), Cell(n.get(subset), "count")]
+        keys = [
+            Cell(subset),
+            Cell(described(task).display.names.get(split_tag(subset)[0], "")),
+            Cell(n.get(subset), "count"),
+        ]
         cells = [figures.cell(encoder, (task, subset, metric)) for encoder in encoders for metric in shown]
         rows.append(Row((*keys, *cells), is_average(subset)))
     return Table("", (*headings, *columns), tuple(rows), n_keys=len(headings))
@@ -210,17 +221,17 @@ def rank_encoders(task: str, results: Sequence[Result], metric: str) -> tuple[li
     Of an average and its stand-ins, the one that the most encoders have counts. Where there is no average: the mean
     of `metric` over all subsets.
     """
-    layout, of_task = layout_of(task), [result for result in results if result.task == task]
-    metric = layout.rank_by or metric
+    display, of_task = described(task).display, [result for result in results if result.task == task]
+    metric = display.rank_by or metric
     values = values_of(of_task)
     names = sorted({result.encoder for result in results})
 
     def preference(average: str) -> tuple[int, int, str]:
         frequency = sum((name, (task, average, metric)) in values for name in names)
-        return (layout.ranking.index(split_tag(average)[0]), -frequency, average)
+        return (display.ranking.index(split_tag(average)[0]), -frequency, average)
 
     present = {result.subset for result in of_task}
-    averages = sorted((name for name in present if split_tag(name)[0] in layout.ranking), key=preference)
+    averages = sorted((name for name in present if split_tag(name)[0] in display.ranking), key=preference)
     subsets = averages[:1] or sorted(present)
     scores: dict[str, float] = {}
     for name in names:
@@ -228,7 +239,8 @@ def rank_encoders(task: str, results: Sequence[Result], metric: str) -> tuple[li
         if own and len(own) == len(subsets):
             scores[name] = sum(own) / len(own)
     by = subsets[0] if len(subsets) == 1 else "the mean over the subsets"
-    note = f"order of encoders: {by} ({metric_label(metric)}){', then by name' if len(scores) < len(names) else ''}"
+    rest = ", then by name" if len(scores) < len(names) else ""
+    note = f"order of encoders: {by} ({metric_of(task, metric).heading}){rest}"
     return sorted(names, key=lambda name: (name not in scores, -scores.get(name, 0.0), name)), note if scores else ""
 
 

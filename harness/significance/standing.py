@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from harness.results import Result
 from harness.significance.holm import holm
 from harness.significance.store import Statistics
-
-NO_SCORES = ("difference", "threshold")
-"""Metrics that are no better for being higher."""
+from harness.tasks.described import metric_of
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ def standing(results: Sequence[Result], metric: str, statistics: Statistics) -> 
     significantly worse. A single encoder is not the best of anything, and nothing is best by a bias or a threshold.
     """
     own = [result for result in results if metric in result.metrics]
-    if len(own) < 2 or metric in NO_SCORES:
+    if len(own) < 2 or not metric_of(own[0].task, metric).is_ranked:
         return Standing()
     # The same one, whatever the order of the records.
     best = min(own, key=lambda result: (-result.metrics[metric], result.encoder))

@@ -14,8 +14,7 @@ from harness.registry import one_line
 from harness.results import Result, ResultStore
 from harness.rows import has_rows, rows_folder, rows_of
 from harness.runner import Progress, Silent
-from harness.significance.standing import NO_SCORES
-from harness.significance.store import JOINING, Entry, JoiningValues, Key, Statistics, StatisticsStore, digest
+from harness.significance.store import Entry, Key, More, Statistics, StatisticsStore, digest
 from harness.stats import (
     Replicates,
     Resampling,
@@ -24,16 +23,12 @@ from harness.stats import (
     bca_interval,
     bootstrap_each,
     bootstrap_p,
-    is_vectorised,
-    joining,
     randomisation_p,
     sample_of,
 )
-from harness.tasks import Rows, Task
-from harness.tasks.language_bias import language_bias
+from harness.tasks import Metric, Rows, Task
 
 _SAVE_EVERY_S, _SAY_EVERY_S = 5.0, 10.0
-_BIAS, _THRESHOLD = NO_SCORES
 MakeSample = Callable[[str, Sequence[str]], Sample]
 """Of a metric and encoders."""
 
@@ -46,16 +41,14 @@ def update_statistics(
 ) -> None:
     """Compute the intervals and tests that are missing or stale, as far as there are rows for them.
 
-    What there are no rows for is left as it is. Of another package's task the main metric alone is resampled, and a
-    tenth as often, since its `aggregate` is called for every resample; one that fails at it is said and left out. A
-    damaged file of statistics is said and made again.
+    Subsets without rows keep what they have. Where the statistics of a subset cannot be computed, a warning says so. A
+    damaged file of statistics is made again, after a warning.
 
     Raises:
         InputError: a file of records that holds something else, or a folder that cannot be written.
     """
     for task in tasks:
-        usual = Resampling() if is_vectorised(task) else Resampling(resamples=1_000)
-        _update(store, task, plan or usual, progress or Silent())
+        _update(store, task, plan or Resampling(), progress or Silent())
 
 
 def _update(store: ResultStore, task: Task, plan: Resampling, progress: Progress) -> None:
@@ -85,8 +78,6 @@ def _update(store: ResultStore, task: Task, plan: Resampling, progress: Progress
         try:
             found |= _computed(task, missing, rows, digests, plan)
         except Exception as error:
-            if is_vectorised(task) and not isinstance(error, HarnessError):
-                raise
             progress.note(f"warning: no intervals of {task.name} {missing.subset}: {one_line(error)}")
         if found and (time.monotonic() - saved > _SAVE_EVERY_S or place == len(todo) - 1):
             kept.merge(task.name, Statistics(plan.signature, plan.level, found), digests)
@@ -125,30 +116,30 @@ class _Rows:
 class _Missing:
     """What is to be computed on one subset: by metric the encoders without an interval, and the untested pairs.
 
-    `joinings`: encoders of which it is not known what joining the sets of a language bias costs.
+    `details`: encoders without what the task keeps beside intervals and tests.
     """
 
     subset: str
     intervals: dict[str, list[str]] = field(default_factory=dict)
     pairs: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
-    joinings: list[str] = field(default_factory=list)
+    details: list[str] = field(default_factory=list)
 
     @property
     def encoders(self) -> list[str]:
         """All that have a part in it, by name."""
         tested = (name for pairs in self.pairs.values() for pair in pairs for name in pair)
-        return sorted({*self.joinings, *tested, *(name for names in self.intervals.values() for name in names)})
+        return sorted({*self.details, *tested, *(name for names in self.intervals.values() for name in names)})
 
 
 def _missing(task: Task, records: Mapping[Key, Result], known: Statistics, rows: _Rows) -> Iterator[_Missing]:
     """What the statistics lack and there are rows for."""
-    metrics = [metric for metric in task.metrics if metric != _THRESHOLD]
+    metrics = [metric for metric in task.metrics if metric.has_interval]
     by_items: dict[tuple[str, str], list[Result]] = {}  # only what was measured on the same items is compared
     for (_, subset), record in sorted(records.items()):
         by_items.setdefault((subset, record.dataset.get("sha256", "")), []).append(record)
     for (subset, _), own in by_items.items():
         missing = _Missing(subset)
-        for metric in metrics if is_vectorised(task) else [task.main_metric]:
+        for metric, is_ranked in ((metric.name, metric.is_ranked) for metric in metrics):
             having = [record for record in own if metric in record.metrics]
             without = [r for r in having if not ((entry := known.entry(r)) and metric in entry.interval)]
             untested = [(a, b) for a, b in combinations(having, 2) if known.p(a, b, metric) is None]
@@ -156,11 +147,11 @@ def _missing(task: Task, records: Mapping[Key, Result], known: Statistics, rows:
             if names := [r.encoder for r in without if r.encoder in ready]:
                 missing.intervals[metric] = names
             pairs = [(a.encoder, b.encoder) for a, b in untested if {a.encoder, b.encoder} <= ready]
-            if pairs and metric != _BIAS:
+            if pairs and is_ranked:
                 missing.pairs[metric] = pairs
-        if task is language_bias:
-            without = [r for r in own if not ((entry := known.entry(r)) and JOINING in entry.more)]
-            missing.joinings = [r.encoder for r in without if rows.are_there(r)]
+        if task.detail:
+            without = [r for r in own if not ((entry := known.entry(r)) and entry.more)]
+            missing.details = [r.encoder for r in without if rows.are_there(r)]
         if missing.encoders:
             yield missing
 
@@ -176,14 +167,15 @@ def _computed(
         return own[0] if len(own) == 1 else average(own)
 
     entries = {name: Entry(digests[name, subset]) for name in parts}
-    for name in missing.joinings:
-        if name in parts:
-            entries[name].more[JOINING] = cast(JoiningValues, joining(parts[name][0]).as_dict())
-    for names, of_metric in _resampled(missing.intervals, parts, sample, plan):
+    for name in missing.details:
+        if name in parts and task.detail:
+            entries[name].more.update(cast(More, task.detail(parts[name][0])))
+    differences = {metric.name: metric for metric in task.metrics if metric.kind == "difference"}
+    for names, of_metric in _resampled(missing.intervals, parts, sample, plan, differences):
         for metric, replicates in of_metric.items():
             for name, interval in zip(names, bca_interval(replicates), strict=True):
                 entries[name].interval[metric] = interval.low, interval.high
-            if metric == _BIAS:
+            if metric in differences:
                 for name, p in zip(names, bootstrap_p(replicates).tolist(), strict=True):
                     entries[name].p_zero[metric] = p
     for metric, untested in missing.pairs.items():
@@ -198,7 +190,11 @@ def _computed(
 
 
 def _resampled(
-    intervals: Mapping[str, Sequence[str]], parts: Collection[str], sample: MakeSample, plan: Resampling
+    intervals: Mapping[str, Sequence[str]],
+    parts: Collection[str],
+    sample: MakeSample,
+    plan: Resampling,
+    differences: Mapping[str, Metric],
 ) -> Iterator[tuple[list[str], dict[str, Replicates]]]:
     """Encoders, and of each metric their replicates."""
     by_names: dict[tuple[str, ...], list[str]] = {}
@@ -206,12 +202,21 @@ def _resampled(
         for group in _drawn_together([name for name in wanted if name in parts], metric, sample):
             by_names.setdefault(tuple(group), []).append(metric)
     for names, metrics in by_names.items():
-        # The language bias is the difference of the other two: half of its work is done.
-        derived = [_BIAS] if {_BIAS, "actual", "expected"} <= set(metrics) else []
+        # A difference of two others that are resampled anyway needs no work of its own.
+        derived = [m for m in metrics if m in differences and _is_derived(differences[m], metrics)]
         direct = [metric for metric in metrics if metric not in derived]
         replicates = bootstrap_each([sample(metric, names) for metric in direct], plan)
         found = dict(zip(direct, replicates, strict=True))
-        yield list(names), found | {metric: found["actual"].minus(found["expected"]) for metric in derived}
+        yield list(names), found | {metric: _subtracted(found, differences[metric]) for metric in derived}
+
+
+def _is_derived(difference: Metric, metrics: Collection[str]) -> bool:
+    return bool(difference.terms) and set(metrics).issuperset(difference.terms)
+
+
+def _subtracted(replicates: Mapping[str, Replicates], metric: Metric) -> Replicates:
+    first, second = metric.terms
+    return replicates[first].minus(replicates[second])
 
 
 def _drawn_together(names: Sequence[str], metric: str, sample: MakeSample) -> list[list[str]]:

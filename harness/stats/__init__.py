@@ -6,72 +6,51 @@ A metric is a function of the rows' multiplicities (`statistics`), of several en
     sample = sample_of(task, "spearman", [rows_of_a, rows_of_b])      # or average([sample, ...])
     replicates = bootstrap(sample, Resampling(resamples=10_000, seed=12345))
     bca_interval(replicates)          # a value with its interval for each encoder
-    compare(sample, 0, 1, replicates=replicates)
+    compare(sample, [(0, 1)], replicates=replicates)
     rank_intervals(replicates)
 """
 
 from harness.significance.holm import holm
 from harness.stats.bootstrap import Interval, Replicates, bca_interval, bootstrap, bootstrap_each, percentile_interval
 from harness.stats.joining import Joining, joining
-from harness.stats.paired import (
-    Comparison,
-    best_group,
-    bootstrap_p,
-    cohen_h,
-    cohen_q,
-    compare,
-    effect_size,
-    randomisation_p,
-)
+from harness.stats.paired import Comparison, best_group, bootstrap_p, compare, effect_size, randomisation_p
 from harness.stats.ranks import RankInterval, rank_intervals
 from harness.stats.resamples import Resampling, Units, independent, join
-from harness.stats.samples import (
-    Sample,
-    accuracy,
-    average,
-    correlation,
-    is_vectorised,
-    language_bias,
-    mining,
-    sample_of,
-)
-from harness.stats.statistics import Statistic, f1, mean, pearson, spearman
+from harness.stats.samples import Sample, average, gold_and_cosine, sample_of, source_pairs
+from harness.stats.statistics import Combination, Ratio, Statistic, f1, mean, pearson, spearman
 
 __all__ = [
+    "Combination",
     "Comparison",
     "Interval",
     "Joining",
     "RankInterval",
+    "Ratio",
     "Replicates",
     "Resampling",
     "Sample",
     "Statistic",
     "Units",
-    "accuracy",
     "average",
     "bca_interval",
     "best_group",
     "bootstrap",
     "bootstrap_each",
     "bootstrap_p",
-    "cohen_h",
-    "cohen_q",
     "compare",
-    "correlation",
     "effect_size",
     "f1",
+    "gold_and_cosine",
     "holm",
     "independent",
-    "is_vectorised",
     "join",
     "joining",
-    "language_bias",
     "mean",
-    "mining",
     "pearson",
     "percentile_interval",
     "randomisation_p",
     "rank_intervals",
     "sample_of",
+    "source_pairs",
     "spearman",
 ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import asin, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +29,6 @@ class Comparison:
     Attributes:
         difference, low, high: first minus second in the metric's units, and its BCa interval.
         p: by approximate randomisation.
-        p_bootstrap: by the paired bootstrap.
         effect_size: the difference in standard deviations of its per-item influence. For a mean it is Cohen's d_z
             (mean of the paired differences over their standard deviation); 0 where nothing differs.
         units: number of units that were drawn. With fewer than three in a stratum, interval, p-values and
@@ -41,27 +39,28 @@ class Comparison:
     low: float
     high: float
     p: float
-    p_bootstrap: float
     effect_size: float
     units: int
 
 
 def compare(
-    sample: Sample, i: int, j: int, plan: Resampling | None = None, replicates: Replicates | None = None
-) -> Comparison:
-    """Encoder i of a sample against encoder j; `replicates` of the same sample spare a bootstrap of one's own."""
-    plan = plan or (replicates.plan if replicates else Resampling())
-    difference = (replicates or bootstrap(sample, plan)).difference(i, j)
-    (interval,) = bca_interval(difference)
-    return Comparison(
-        difference=interval.value,
-        low=interval.low,
-        high=interval.high,
-        p=randomisation_p(sample, [(i, j)], plan)[0],
-        p_bootstrap=float(bootstrap_p(difference)[0]),
-        effect_size=float(effect_size(difference)[0]),
-        units=sample.units.total,
-    )
+    sample: Sample,
+    pairs: Sequence[tuple[int, int]],
+    plan: Resampling | None = None,
+    replicates: Replicates | None = None,
+) -> list[Comparison]:
+    """The encoders of each pair, by their places in the sample.
+
+    `replicates`: those of the same sample, if there are any already; their plan counts.
+    """
+    replicates = replicates or bootstrap(sample, plan)
+    comparisons = []
+    for (i, j), p in zip(pairs, randomisation_p(sample, pairs, replicates.plan), strict=True):
+        difference = replicates.difference(i, j)
+        (interval,) = bca_interval(difference)
+        size = float(effect_size(difference)[0])
+        comparisons.append(Comparison(interval.value, interval.low, interval.high, p, size, sample.units.total))
+    return comparisons
 
 
 def randomisation_p(sample: Sample, pairs: Sequence[tuple[int, int]], plan: Resampling | None = None) -> list[float]:
@@ -124,14 +123,3 @@ def effect_size(replicates: Replicates) -> Floats:
     scale = np.sqrt(np.asarray(variance) * replicates.units.total)
     size: Floats = np.divide(replicates.values, scale, out=np.zeros(len(scale)), where=scale > 1e-12)
     return size
-
-
-def cohen_q(first: float, second: float) -> float:
-    """Cohen's q of two correlations x 100: the difference of their Fisher z (Cohen 1988, section 4.2); inf at 100."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return float(np.arctanh(first / 100) - np.arctanh(second / 100))
-
-
-def cohen_h(first: float, second: float) -> float:
-    """Cohen's h of two proportions x 100 (Cohen 1988, section 6.2)."""
-    return 2 * asin(sqrt(first / 100)) - 2 * asin(sqrt(second / 100))

@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 
 from harness.errors import InputError, unknown_name
-from harness.tasks.task import Encode, Rows, Task
+from harness.tasks.task import Display, Encode, Metric, OverviewColumn, Page, Rows, Task
 
-__all__ = ["Encode", "Rows", "Task", "get_task", "task_names"]
+__all__ = [
+    "Display",
+    "Encode",
+    "Metric",
+    "OverviewColumn",
+    "Page",
+    "Rows",
+    "Task",
+    "all_tasks",
+    "get_task",
+    "task_names",
+]
 
 GROUP = "harness.tasks"
+_ORDER = ("sts17", "language-bias", "bucc", "tatoeba", "korsts")
+
+
+@cache
+def _entry_points() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
 def task_names() -> list[str]:
-    """The names of all tasks, the harness's own first, in the order of the paper's tables."""
-    own = ["sts17", "language-bias", "bucc", "tatoeba", "korsts"]
-    found = {entry.name for entry in entry_points(group=GROUP)}
-    return [name for name in own if name in found] + sorted(found.difference(own))
+    """The names of all tasks: the harness's own in the order of the paper's tables, then others by name."""
+    names = _entry_points().keys()
+    return [name for name in _ORDER if name in names] + sorted(names - set(_ORDER))
 
 
 def get_task(name: str) -> Task:
     """The task of that name. Raises InputError, with the nearest matches, if there is none."""
-    entries = {entry.name: entry for entry in entry_points(group=GROUP)}
+    entries = _entry_points()
     if name not in entries:
         raise unknown_name("task", name, entries)
     entry = entries[name]
@@ -34,3 +51,8 @@ def get_task(name: str) -> Task:
     if task.name != name:  # its results would be stored as another task's
         raise InputError(f"task {name!r}: {entry.value} calls itself {task.name!r}; give both one name")
     return task
+
+
+def all_tasks() -> list[Task]:
+    """All tasks, in the order of `task_names`. Raises InputError as `get_task`."""
+    return [get_task(name) for name in task_names()]

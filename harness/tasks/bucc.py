@@ -7,58 +7,42 @@ Schwenk (ACL 2019) and LASER's `bucc.sh`, which Reimers and Gurevych (2020), sec
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
+from harness.data import DataDir
+from harness.data.bucc import PAIRS, BUCCPair, BUCCSplit, bucc_sources, bucc_texts, load_bucc
+from harness.data.text import iter_lines
+from harness.errors import InputError
+from harness.tasks.task import Display, Encode, Metric, OverviewColumn, Rows, Task
 
-from harness.data.bucc import PAIRS, BUCCPair, BUCCSplit, bucc_sources, load_bucc
-from harness.mining import Margin, Retrieval, best_threshold, mine, precision_recall_f1
-from harness.tasks.task import Encode, Rows, Task
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from harness.stats import Sample
 
 READINGS = ("train", "test", "heldout")
-Dedup = Literal["laser", "none"]
+K = 4
+"""Neighbours in the margin, as in LASER's `bucc.sh`."""
 
 
-@dataclass(frozen=True)
-class Protocol:
-    """The choices that the scores depend on; see `harness.mining.mine` for the first three.
-
-    dedup: "laser" merges identical sentences of a side before mining (its `--unify`) and drops the pairs of a sentence
-    that occurs more than once in its file, compared stripped, while its gold pairs stay in the recall denominator (its
-    `bucc.py`); "none" does neither.
-    """
-
-    k: int = 4
-    margin: Margin = "ratio"
-    retrieval: Retrieval = "max"
-    dedup: Dedup = "laser"
-
-    @property
-    def signature(self) -> str:
-        """The protocol spelt out."""
-        mining = f"k:{self.k}|margin:{self.margin}|retrieval:{self.retrieval}"
-        return f"{mining}|threshold:train|dedup:{self.dedup}|backend:exact"
-
-
-def mine_split(protocol: Protocol, split: BUCCSplit, langs: tuple[str, str], encode: Encode, name: str) -> Rows:
+def mine_split(split: BUCCSplit, langs: tuple[str, str], encode: Encode, name: str) -> Rows:
     """One row a mined pair in descending score, then one a gold pair that was not mined (score NaN).
 
-    Columns: split, row1 and row2 (rows of the two files), score, gold (whether it is a gold pair).
+    As in LASER: identical sentences of a side are merged before mining (`--unify`); pairs of a sentence that occurs
+    more than once in its file, compared stripped, are dropped, while its gold pairs stay in the recall's denominator
+    (`bucc.py`). Columns: split, row1 and row2 (rows of the two files), score, gold (whether it is a gold pair).
     """
-    texts1, texts2 = split.sentences1, split.sentences2
-    first1, first2 = np.arange(len(texts1)), np.arange(len(texts2))
-    if protocol.dedup == "laser":
-        (texts1, first1), (texts2, first2) = distinct(texts1), distinct(texts2)
-    x, y = encode(texts1, langs[0]), encode(texts2, langs[1])
-    mined, scores = mine(x, y, k=protocol.k, margin=protocol.margin, retrieval=protocol.retrieval)
+    import numpy as np
+
+    from harness.mining import mine
+
+    (texts1, first1), (texts2, first2) = distinct(split.sentences1), distinct(split.sentences2)
+    mined, scores = mine(encode(texts1, langs[0]), encode(texts2, langs[1]), k=K, margin="ratio", retrieval="max")
     pairs = np.column_stack([first1[mined[:, 0]], first2[mined[:, 1]]])
-    if protocol.dedup == "laser":
-        kept = ~(repeated(split.sentences1)[pairs[:, 0]] | repeated(split.sentences2)[pairs[:, 1]])
-        pairs, scores = pairs[kept], scores[kept]
+    is_kept = ~(repeated(split.sentences1)[pairs[:, 0]] | repeated(split.sentences2)[pairs[:, 1]])
+    pairs, scores = pairs[is_kept], scores[is_kept]
 
     # A pair as one number, so that membership is a set operation on arrays.
     width = max(len(split.sentences2), 1)
@@ -76,6 +60,8 @@ def mine_split(protocol: Protocol, split: BUCCSplit, langs: tuple[str, str], enc
 
 def distinct(sentences: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
     """The distinct sentences in the order of their first occurrence, and the rows of those."""
+    import numpy as np
+
     first: dict[str, int] = {}
     for row, sentence in enumerate(sentences):
         first.setdefault(sentence, row)
@@ -84,16 +70,20 @@ def distinct(sentences: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
 
 def repeated(sentences: Sequence[str]) -> NDArray[np.bool_]:
     """Whether each sentence, stripped, occurs more than once."""
+    import numpy as np
+
     counts = Counter(sentence.strip() for sentence in sentences)
     return np.fromiter((counts[s.strip()] > 1 for s in sentences), dtype=bool, count=len(sentences))
 
 
-def rows(protocol: Protocol, pair: BUCCPair, encode: Encode) -> Rows:
+def rows(pair: BUCCPair, encode: Encode) -> Rows:
     """The rows of the training split and, where its gold is there, of the test split."""
+    import numpy as np
+
     langs = (pair.lang1, pair.lang2)
-    parts = [mine_split(protocol, pair.training, langs, encode, "training")]
+    parts = [mine_split(pair.training, langs, encode, "training")]
     if pair.test is not None:
-        parts.append(mine_split(protocol, pair.test, langs, encode, "test"))
+        parts.append(mine_split(pair.test, langs, encode, "test"))
     return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
 
@@ -104,6 +94,8 @@ def aggregate(rows: Rows) -> dict[str, float]:
     test split; heldout: two folds of the training split by the parity of the source row, tuned on one, scored on the
     other, the folds' counts added.
     """
+    from harness.mining import precision_recall_f1
+
     training = _select(rows, rows["split"] == "training")
     threshold = _tuned(training)
     readings = {"train": count_pairs(training, threshold)}
@@ -124,32 +116,111 @@ def _select(rows: Rows, chosen: NDArray[np.bool_]) -> Rows:
 
 def _tuned(rows: Rows) -> float:
     """The threshold with the best F1; mined rows stand in descending score."""
+    import numpy as np
+
+    from harness.mining import best_threshold
+
     mined = ~np.isnan(rows["score"])
     return best_threshold(rows["score"][mined], rows["gold"][mined], int(rows["gold"].sum()))
 
 
 def count_pairs(rows: Rows, threshold: float) -> NDArray[np.int64]:
     """Correct pairs, extracted pairs and gold pairs; NaN (not mined) is below every threshold."""
+    import numpy as np
+
     extracted = rows["score"] >= threshold
     return np.array([(extracted & rows["gold"]).sum(), extracted.sum(), rows["gold"].sum()])
 
 
-def bucc_task(protocol: Protocol | None = None, *, name: str = "bucc") -> Task:
-    """The task under a protocol; one that is not the default wants a name of its own, its results are others."""
-    protocol = protocol or Protocol()
-    return Task(
-        name=name,
-        version="1",
-        description="BUCC: F1 of margin-based bitext mining with a threshold tuned on the training split",
-        metrics=(*(f"{m}_{reading}" for m in ("f1", "precision", "recall") for reading in READINGS), "threshold"),
-        signature=protocol.signature,
-        published=PAIRS,
-        sources=bucc_sources,
-        load=load_bucc,
-        rows=partial(rows, protocol),
-        aggregate=aggregate,
-        count=lambda pair: len(pair.training.gold),
-    )
+def sample(rows: Sequence[Rows], metric: str) -> Sample:
+    """`f1`, `precision` or `recall` of a reading, from several encoders' rows.
+
+    What is drawn is a sentence of the first file, with what each encoder extracts for it: pairs differ between
+    encoders, sentences do not. Sentences without a gold pair for which no encoder extracts anything change no count;
+    they are left out. Thresholds are kept (see `harness.stats.f1`).
+
+    Raises:
+        InputError: the encoders have other gold pairs, or there is nothing to draw.
+    """
+    import numpy as np
+
+    from harness.stats import Ratio, Sample, f1, independent
+
+    measure, _, reading = metric.partition("_")
+    chosen = [_reading(of_encoder, reading) for of_encoder in rows]
+    sources = np.unique(np.concatenate([row1[extracted | gold] for row1, extracted, gold in chosen]))
+    if not len(sources):
+        raise InputError(f"bucc: no pairs to resample for {metric}; measure again")
+    counts = np.zeros((3, len(rows), len(sources)))
+    for k, (row1, extracted, gold) in enumerate(chosen):
+        for what, which in enumerate((extracted & gold, extracted, gold)):
+            counts[what, k] = np.bincount(np.searchsorted(sources, row1[which]), minlength=len(sources))
+    correct, retrieved, relevant = counts
+    if (relevant != relevant[0]).any():
+        raise InputError("the encoders' rows are not of the same gold pairs; measure them again")
+    statistics = {
+        "f1": f1(correct, retrieved, relevant),
+        "precision": Ratio(correct, retrieved),
+        "recall": Ratio(correct, relevant),
+    }
+    return Sample(statistics[measure], independent(len(sources)))
 
 
-bucc = bucc_task()
+def _reading(rows: Rows, reading: str) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Of the rows that a reading scores: source sentence, whether extracted, whether gold."""
+    training = rows["split"] == "training"
+    if reading == "test":
+        scored = rows["split"] == "test"
+        extracted = rows["score"] >= _tuned(_select(rows, training))
+    elif reading == "train":
+        scored, extracted = training, rows["score"] >= _tuned(_select(rows, training))
+    else:
+        scored, extracted = training, _extracted_held_out(rows, training)
+    return rows["row1"][scored], extracted[scored], rows["gold"][scored]
+
+
+def _extracted_held_out(rows: Rows, training: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Each half of the training split by the threshold that was tuned on the other."""
+    odd = rows["row1"] % 2 == 1
+    by_odd, by_even = _tuned(_select(rows, training & odd)), _tuned(_select(rows, training & ~odd))
+    extracted: NDArray[np.bool_] = (odd & (rows["score"] >= by_even)) | (~odd & (rows["score"] >= by_odd))
+    return extracted
+
+
+def sentences(data: DataDir) -> Iterator[str]:
+    """All text in `data`, test sets without gold included."""
+    for path in bucc_texts(data):
+        for line in iter_lines(path):
+            yield line.partition("\t")[2]
+
+
+_MEASURES = ("f1", "precision", "recall")
+
+bucc = Task(
+    name="bucc",
+    version="1",
+    description="BUCC: F1 of margin-based bitext mining with a threshold tuned on the training split",
+    metrics=(
+        *(Metric(f"{m}_{reading}", is_main=m == "f1") for m in _MEASURES for reading in READINGS),
+        Metric("threshold", kind="threshold", tolerance=0.001),
+    ),
+    signature=f"k:{K}|margin:ratio|retrieval:max|threshold:train|dedup:laser|backend:exact",
+    published=PAIRS,
+    sources=bucc_sources,
+    load=load_bucc,
+    rows=rows,
+    aggregate=aggregate,
+    count=lambda pair: len(pair.training.gold),
+    sentences=sentences,
+    data_sets=lambda subset: ("bucc2018",),
+    resample=sample,
+    display=Display(
+        title="BUCC bitext mining",
+        protocol="Pairs are mined by margin score and extracted above a threshold. f1_train: threshold tuned and "
+        "scored on the training split (the figure that papers publish); f1_test: that threshold on the test split; "
+        "f1_heldout: two folds of the training split, tuned on one and scored on the other; threshold: that of "
+        "f1_train.",
+        subsets=PAIRS,
+        overview=(OverviewColumn("f1_train", "BUCC f1_train"),),
+    ),
+)

@@ -18,7 +18,7 @@ from harness.data.bucc import BUCCPair
 from harness.data.sources import Source
 from harness.data.text import iter_lines
 from harness.mining import margin_scores, nearest, precision_recall_f1
-from harness.tasks.bucc import Protocol, aggregate, count_pairs, distinct
+from harness.tasks.bucc import K, aggregate, count_pairs, distinct
 from harness.tasks.task import Encode, Rows
 
 VERDICTS = ("yes", "no", "unsure")
@@ -60,30 +60,27 @@ def not_in_gold(training: Rows, top: int) -> NDArray[np.int64]:
 
 
 def find_rivals(
-    protocol: Protocol, pair: BUCCPair, rows1: NDArray[np.int64], rows2: NDArray[np.int64], n: int, encode: Encode
+    pair: BUCCPair, rows1: NDArray[np.int64], rows2: NDArray[np.int64], n: int, encode: Encode
 ) -> tuple[list[list[Rival]], list[list[Rival]]]:
     """For each side of the pairs (rows1[i], rows2[i]), the n best candidates other than the pair's own.
 
-    Candidates are the nearest neighbours, protocol.k of them and at least n + 1, in descending margin score. With
-    dedup "laser" a repeated sentence is one candidate, with its first row.
+    Candidates are the nearest neighbours, K of them and at least n + 1, in descending margin score. A
+    repeated sentence is one candidate, with its first row.
     """
     texts, rows, at = [], [], []
     for sentences, wanted in ((pair.training.sentences1, rows1), (pair.training.sentences2, rows2)):
-        kept, first = list(sentences), np.arange(len(sentences))
-        if protocol.dedup == "laser":
-            kept, first = distinct(sentences)
+        kept, first = distinct(sentences)
         texts.append(kept)
         rows.append(first)
         at.append(np.searchsorted(first, wanted))
     x, y = encode(texts[0], pair.lang1), encode(texts[1], pair.lang2)
     return (
-        _rivals_of_x(protocol, x, y, at[0], at[1], rows[1], n),
-        _rivals_of_x(protocol, y, x, at[1], at[0], rows[0], n),
+        _rivals_of_x(x, y, at[0], at[1], rows[1], n),
+        _rivals_of_x(y, x, at[1], at[0], rows[0], n),
     )
 
 
 def _rivals_of_x(
-    protocol: Protocol,
     x: NDArray[np.float32],
     y: NDArray[np.float32],
     at_x: NDArray[np.int64],
@@ -92,12 +89,12 @@ def _rivals_of_x(
     n: int,
 ) -> list[list[Rival]]:
     # The means of the few sentences in question, from all of the other side: the whole need not be mined again.
-    near, _ = nearest(x[at_x], y, max(protocol.k, n + 1))
+    near, _ = nearest(x[at_x], y, max(K, n + 1))
     rivals, places = np.unique(near.rows, return_inverse=True)
-    around_y, _ = nearest(y[rivals], x, protocol.k)
-    mean_x = near.similarity[:, : protocol.k].mean(axis=1)
+    around_y, _ = nearest(y[rivals], x, K)
+    mean_x = near.similarity[:, :K].mean(axis=1)
     mean_y = around_y.similarity.mean(axis=1)[places.reshape(near.rows.shape)]
-    scores = margin_scores(near.similarity, mean_x[:, None], mean_y, protocol.margin)
+    scores = margin_scores(near.similarity, mean_x[:, None], mean_y, "ratio")
     found = []
     for own, order in enumerate(np.argsort(-scores, axis=1, kind="stable")):
         others = [i for i in order if near.rows[own, i] != at_y[own]][:n]

@@ -6,11 +6,13 @@ Reimers and Gurevych (2020).
 
 from __future__ import annotations
 
-from harness.data import Source
+from collections.abc import Iterator
+
+from harness.data import DataDir, Source
 from harness.data.korsts import KORSTS_SUBSETS, korsts_sources, load_korsts
 from harness.data.sts17 import STSPairs
-from harness.tasks.sts17 import at_least_two, correlations, sts17, sts_rows
-from harness.tasks.task import Task
+from harness.tasks.sts17 import METRICS, at_least_two, correlations, sample, sts17, sts_rows
+from harness.tasks.task import Display, Task
 
 
 def load(source: Source) -> STSPairs:
@@ -18,11 +20,19 @@ def load(source: Source) -> STSPairs:
     return at_least_two(load_korsts(source), source)
 
 
+def sentences(data: DataDir) -> Iterator[str]:
+    """Both columns of every set in `data`. Raises InputError if one is damaged."""
+    for source in korsts_sources(data).values():
+        pairs = load_korsts(source)
+        yield from pairs.sentences1
+        yield from pairs.sentences2
+
+
 korsts = Task(
     name="korsts",
     version="1",
     description="KorSTS, test split: Spearman's rho of cosine similarity with gold scores",
-    metrics=("spearman", "pearson"),
+    metrics=METRICS,
     signature=sts17.signature,
     published=KORSTS_SUBSETS,
     sources=korsts_sources,
@@ -30,4 +40,14 @@ korsts = Task(
     rows=sts_rows,
     aggregate=correlations,
     count=lambda pairs: len(pairs.gold),
+    sentences=sentences,
+    data_sets=lambda subset: ("korsts",),
+    resample=sample,
+    display=Display(
+        title="Korean STS",
+        protocol="As STS 2017, on the test split of KorSTS.",
+        subsets=KORSTS_SUBSETS,
+        ranking=KORSTS_SUBSETS,
+        overview=(),
+    ),
 )

@@ -6,12 +6,20 @@ pairs are ranked in one list (Reimers and Gurevych 2020, section 5.2 and Table 8
 
 from __future__ import annotations
 
-import numpy as np
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from harness.data import DataDir, Source
 from harness.data.sts17 import EXTENDED, STS_SUBSETS, STSPairs, sts_sources
 from harness.tasks.sts17 import complete_groups, correlations, load_set, sts_rows
-from harness.tasks.task import Encode, Rows, Task
+from harness.tasks.sts17 import data_sets as sts_data_sets
+from harness.tasks.task import Display, Encode, Metric, OverviewColumn, Page, Rows, Task
+
+if TYPE_CHECKING:
+    from harness.results import Result
+    from harness.significance.store import Statistics
+    from harness.stats import Sample
 
 GROUPS = {"official6": tuple(name for name in STS_SUBSETS if name not in EXTENDED), "ten": STS_SUBSETS}
 
@@ -35,6 +43,8 @@ def load(source: Source) -> list[STSPairs]:
 
 def rows(sets: list[STSPairs], encode: Encode) -> Rows:
     """One row a sentence pair, all sets joined; `set` names the one that it comes from."""
+    import numpy as np
+
     parts = [sts_rows(pairs, encode) for pairs in sets]
     joined = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     return {"set": np.repeat([pairs.subset for pairs in sets], [len(pairs.gold) for pairs in sets]), **joined}
@@ -42,6 +52,8 @@ def rows(sets: list[STSPairs], encode: Encode) -> Rows:
 
 def aggregate(rows: Rows) -> dict[str, float]:
     """expected: mean Spearman of the separate sets; actual: that of the joined list; difference: actual - expected."""
+    import numpy as np
+
     separate = [
         correlations({key: column[rows["set"] == name] for key, column in rows.items()})["spearman"]
         for name in dict.fromkeys(rows["set"].tolist())
@@ -50,11 +62,58 @@ def aggregate(rows: Rows) -> dict[str, float]:
     return {"expected": expected, "actual": actual, "difference": actual - expected}
 
 
+def sample(rows: Sequence[Rows], metric: str) -> Sample:
+    """`expected`, `actual` or `difference` of several encoders' rows, resampled by source pairs."""
+    import numpy as np
+
+    from harness.stats import Combination, Sample, gold_and_cosine, join, source_pairs, spearman
+
+    names = rows[0]["set"].tolist()
+    first = {name: place for place, name in reversed(list(enumerate(names)))}
+    order = np.argsort([first[name] for name in names], kind="stable")
+    gold, cosine = gold_and_cosine(rows)
+    gold, cosine = gold[order], cosine[:, order]
+    stops = np.cumsum(list(Counter(names).values())).tolist()  # in the order of first occurrence, as `order`
+    sets = [slice(start, stop) for start, stop in zip([0, *stops], stops, strict=False)]
+    joined = (1.0, slice(None), spearman(gold, cosine))
+    separate = [(1 / len(sets), part, spearman(gold[part], cosine[:, part])) for part in sets]
+    terms = {
+        "expected": separate,
+        "actual": [joined],
+        "difference": [joined, *((-weight, part, statistic) for weight, part, statistic in separate)],
+    }
+    return Sample(Combination(terms[metric]), join([source_pairs(gold[part]) for part in sets]))
+
+
+def data_sets(group: str) -> tuple[str, ...]:
+    """The sets to fetch for a group."""
+    return tuple(dict.fromkeys(name for subset in GROUPS[group] for name in sts_data_sets(subset)))
+
+
+def detail(rows: Rows) -> dict[str, Any]:
+    """What joining every two sets costs, and how far each set is over- or under-scored."""
+    from harness.stats import joining
+
+    return {"joining": joining(rows).as_dict()}
+
+
+def page(results: Sequence[Result], statistics: Statistics) -> Page:
+    """What joining two sets costs, and which set is over- or under-scored."""
+    from harness.report.joinings import finer_view
+
+    parts, files = finer_view(results, {"language-bias": statistics})
+    return Page(tuple(parts), files)
+
+
 language_bias = Task(
     name="language-bias",
     version="1",
     description="Spearman's rho over all STS 2017 sets joined, against the mean over the separate sets",
-    metrics=("expected", "actual", "difference"),
+    metrics=(
+        Metric("expected"),
+        Metric("actual"),
+        Metric("difference", title="actual - expected score", kind="difference", terms=("actual", "expected")),
+    ),
     main="difference",
     signature="similarity:cosine|ties:average-rank|expected:unweighted-mean|actual:joined",
     published=tuple(GROUPS),
@@ -63,4 +122,18 @@ language_bias = Task(
     rows=rows,
     aggregate=aggregate,
     count=lambda sets: sum(len(pairs.gold) for pairs in sets),
+    sentences=None,  # those of sts17
+    data_sets=data_sets,
+    resample=sample,
+    display=Display(
+        title="Language bias",
+        protocol="Expected score: unweighted mean of Spearman's rho over the separate sets; actual score: Spearman's "
+        "rho over all their pairs joined into one list; difference: actual - expected.",
+        subsets=tuple(GROUPS),
+        ranking=("ten", "official6"),
+        rank_by="actual",
+        overview=(OverviewColumn("difference", "language bias", ("ten", "official6")),),
+    ),
+    detail=detail,
+    page=page,
 )

@@ -6,20 +6,26 @@ Gurevych, "Making Monolingual Sentence Embeddings Multilingual using Knowledge D
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from harness.data import Source
+from harness.data import DataDir, Source
 from harness.data.sts17 import CROSS_LINGUAL, EXTENDED, SAME_LANGUAGE, STS_SUBSETS, STSPairs, load_sts, sts_sources
 from harness.errors import InputError
 from harness.names import split_tag
-from harness.tasks.task import Encode, Rows, Task, tags_of
+from harness.tasks.task import Display, Encode, Metric, OverviewColumn, Rows, Task, tags_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from harness.stats import Sample
 
 
 def cosine(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float64]:
     """Cosine similarity of row i of x with row i of y, both (n, dim), in float64; 0 where a vector is zero."""
+    import numpy as np
+
     x, y = x.astype(np.float64), y.astype(np.float64)
     norms = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
     dots = np.einsum("ij,ij->i", x, y)
@@ -41,12 +47,15 @@ def at_least_two(pairs: STSPairs, source: Source) -> STSPairs:
 
 def sts_rows(pairs: STSPairs, encode: Encode) -> Rows:
     """One row a sentence pair: its gold score and the cosine of its two vectors."""
+    import numpy as np
+
     x, y = encode(pairs.sentences1, pairs.lang1), encode(pairs.sentences2, pairs.lang2)
     return {"item": np.arange(len(pairs.gold)), "gold": pairs.gold, "cosine": cosine(x, y)}
 
 
 def correlations(rows: Rows) -> dict[str, float]:
     """Spearman's rho (average ranks on ties) and Pearson's r between cosine and gold, x 100; 0 if one is constant."""
+    import numpy as np
     from scipy.stats import pearsonr, spearmanr
 
     if len(rows["gold"]) < 2 or np.ptp(rows["gold"]) == 0 or np.ptp(rows["cosine"]) == 0:
@@ -55,6 +64,22 @@ def correlations(rows: Rows) -> dict[str, float]:
         "spearman": 100 * float(spearmanr(rows["gold"], rows["cosine"]).statistic),
         "pearson": 100 * float(pearsonr(rows["gold"], rows["cosine"]).statistic),
     }
+
+
+def sample(rows: Sequence[Rows], metric: str) -> Sample:
+    """`spearman` or `pearson` of several encoders' rows. Raises InputError if their pairs are not the same."""
+    from harness.stats import Sample, gold_and_cosine, pearson, source_pairs, spearman
+
+    gold, cosine = gold_and_cosine(rows)
+    return Sample((spearman if metric == "spearman" else pearson)(gold, cosine), source_pairs(gold))
+
+
+def sentences(data: DataDir) -> Iterator[str]:
+    """Both columns of every set in `data`. Raises InputError if one is damaged."""
+    for source in sts_sources(data).values():
+        pairs = load_sts(source)
+        yield from pairs.sentences1
+        yield from pairs.sentences2
 
 
 def with_stand_ins(sets: Iterable[str], tag: str) -> tuple[str, ...]:
@@ -88,11 +113,21 @@ def resolve(name: str) -> tuple[str, ...]:
     return with_stand_ins(AVERAGES[base], tag) if base in AVERAGES else (name,)
 
 
+def data_sets(subset: str) -> tuple[str, ...]:
+    """The sets to fetch for a published subset."""
+    return ("sts17-extended",) if subset in EXTENDED else ("sts17",)
+
+
+METRICS = (
+    Metric("spearman", title="Spearman's rho"),
+    Metric("pearson", title="Pearson's r", is_main=False),
+)
+
 sts17 = Task(
     name="sts17",
     version="1",
     description="STS 2017 with the extended sets: Spearman's rho of cosine similarity with gold scores",
-    metrics=("spearman", "pearson"),
+    metrics=METRICS,
     signature="similarity:cosine|ties:average-rank",
     published=STS_SUBSETS,
     sources=sts_sources,
@@ -101,5 +136,19 @@ sts17 = Task(
     aggregate=correlations,
     count=lambda pairs: len(pairs.gold),
     averages=averages,
+    sentences=sentences,
     resolve=resolve,
+    data_sets=data_sets,
+    resample=sample,
+    display=Display(
+        title="STS 2017",
+        protocol="Cosine similarity of the two sentences' vectors is ranked against the gold scores (Spearman's rho, "
+        "average ranks on ties); an average is the unweighted mean over its sets.",
+        subsets=(*SAME_LANGUAGE, "avg-same", *CROSS_LINGUAL, "avg-cross"),
+        ranking=("avg-cross", "avg-same"),
+        overview=(
+            OverviewColumn("spearman", "STS", ("avg-same",)),
+            OverviewColumn("spearman", "STS", ("avg-cross",)),
+        ),
+    ),
 )

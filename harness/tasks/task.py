@@ -1,22 +1,121 @@
-"""What a task is: it loads items, asks for vectors, produces per-item rows, and aggregates rows into metrics."""
+"""What a task is: how its items are found, read, turned into rows and scored, and how its results are shown.
+
+Nothing here needs NumPy before something is measured: `leaderboard show` reads tasks, and has to answer at once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness.data import DataDir, Source
 from harness.names import split_tag
 
-Encode = Callable[[Sequence[str], str | None], NDArray[np.float32]]
-"""encode(sentences, lang) -> float32 (n, dim): what a task is given instead of an encoder."""
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-Rows = Mapping[str, NDArray[Any]]
-"""Columns of equal length, one row an item (a sentence pair, a query, a candidate)."""
+    from harness.results import Result
+    from harness.significance.store import Statistics
+    from harness.stats import Sample
+
+    Encode = Callable[[Sequence[str], str | None], NDArray[np.float32]]
+    Rows = Mapping[str, NDArray[Any]]
+else:
+    Encode = Callable
+    """encode(sentences, lang) -> float32 (n, dim): what a task is given instead of an encoder."""
+    Rows = Mapping
+    """Columns of equal length, one row an item (a sentence pair, a query, a candidate)."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number that a task measures.
+
+    Attributes:
+        name: as in records.
+        label: the heading of its column; by default the name.
+        title: what a table of this metric alone is called; by default the label.
+        kind: "score" (x 100, higher is better: encoders are ranked by it), "difference" (of two scores: signed, no
+            better for being higher, tested against zero) or "threshold" (no score: printed with four decimals, has no
+            interval).
+        is_main: whether the task's table has a column of it.
+        tolerance: by how much a repeated measurement with the same vectors may differ.
+        terms: of a difference of two other metrics, their names: it is the first minus the second.
+    """
+
+    name: str
+    label: str = ""
+    title: str = ""
+    kind: Literal["score", "difference", "threshold"] = "score"
+    is_main: bool = True
+    tolerance: float = 0.05
+    terms: tuple[str, ...] = ()
+
+    @property
+    def heading(self) -> str:
+        """The label, or the name."""
+        return self.label or self.name
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether an encoder with a higher value is better."""
+        return self.kind == "score"
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether it can be resampled."""
+        return self.kind != "threshold"
+
+
+@dataclass(frozen=True)
+class OverviewColumn:
+    """A column of the table over all tasks.
+
+    Attributes:
+        metric: its name.
+        heading: above the subset's name.
+        subsets: names without tags, of which the first that was measured is shown, with its stand-ins; `avg-*` stands
+            for all averages. Empty: every subset has a column.
+    """
+
+    metric: str
+    heading: str
+    subsets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Display:
+    """How a task's results are shown.
+
+    Attributes:
+        title: heading of its tables; by default the task's name.
+        protocol: one or two sentences that say how it is measured.
+        subsets: names without tags in the order of the tables, averages at their place; others follow by name.
+        ranking: averages (or subsets) that encoders are ordered by; the first that was measured counts.
+        rank_by: the metric of those averages; by default the first main one.
+        overview: the columns of the table over all tasks; by default the main metric on the first of `ranking`.
+        turn_above: with more subsets than this, a table has a row for each subset instead of each encoder.
+        names: what a subset's code stands for.
+    """
+
+    title: str = ""
+    protocol: str = ""
+    subsets: tuple[str, ...] = ()
+    ranking: tuple[str, ...] = ()
+    rank_by: str = ""
+    overview: tuple[OverviewColumn, ...] | None = None
+    turn_above: int | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a task adds to its page: parts in Markdown, and files that they show, by their name below the results."""
+
+    parts: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 def no_averages(subsets: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -29,6 +128,11 @@ def same_name(name: str) -> tuple[str, ...]:
     return (name,)
 
 
+def nothing_to_fetch(subset: str) -> tuple[str, ...]:
+    """For a task whose data `leaderboard data fetch` does not have."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Task:
     """One protocol. A subset (a language pair) is data: a key of what `sources` finds, not a class.
@@ -36,8 +140,8 @@ class Task:
     Attributes:
         name, version: the version changes whenever the same vectors would give other scores.
         description: one line.
-        metrics: names in the order of the tables; scores are x 100.
-        main: the metric that says most; by default the first.
+        metrics: in the order of the tables; scores are x 100.
+        main: name of the metric that says most; by default the first.
         signature: spells the protocol, `key:value|key:value`.
         published: the subsets that the published data has.
         sources: the subsets that are in a data directory, in the order of the tables; opens no file.
@@ -45,14 +149,22 @@ class Task:
         rows: the per-item rows of the items that `load` returned.
         aggregate: rows -> metrics; needs nothing but the rows.
         count: the number that a record gives as n.
+        sentences: all sentences that are evaluated on in a data directory, so that no student is trained on them; None
+            if they are those of another task.
         averages: which averages the given subsets make complete: name of the average -> its subsets.
         resolve: the subsets that a name on the command line stands for (a group, a language), whether present or not.
+        data_sets: the names in `leaderboard data fetch` of the sets that a published subset is in.
+        resample: the sample of one metric (its name) from each encoder's rows of one subset, for intervals and tests;
+            by default `aggregate` is called for every resample, which is slower.
+        display: how results are shown.
+        detail: what is kept of a record's rows beside intervals and tests, as JSON values, for `page`.
+        page: what the task's page has beside its tables, from its results and their statistics.
     """
 
     name: str
     version: str
     description: str
-    metrics: tuple[str, ...]
+    metrics: tuple[Metric, ...]
     signature: str
     published: tuple[str, ...]
     sources: Callable[[DataDir], dict[str, Source]]
@@ -60,14 +172,25 @@ class Task:
     rows: Callable[[Any, Encode], Rows]
     aggregate: Callable[[Rows], dict[str, float]]
     count: Callable[[Any], int]
+    sentences: Callable[[DataDir], Iterable[str]] | None
     averages: Callable[[Iterable[str]], dict[str, tuple[str, ...]]] = no_averages
     resolve: Callable[[str], tuple[str, ...]] = same_name
+    data_sets: Callable[[str], tuple[str, ...]] = nothing_to_fetch
+    resample: Callable[[Sequence[Rows], str], Sample] | None = None
+    display: Display = Display()
+    detail: Callable[[Rows], Mapping[str, Any]] | None = None
+    page: Callable[[Sequence[Result], Statistics], Page] | None = None
     main: str = ""
 
     @property
     def main_metric(self) -> str:
-        """The metric that says most."""
-        return self.main or self.metrics[0]
+        """The name of the metric that says most."""
+        return self.main or self.metrics[0].name
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """In the order of the tables."""
+        return tuple(metric.name for metric in self.metrics)
 
     @property
     def full_signature(self) -> str:

@@ -6,18 +6,25 @@ Artetxe and Schwenk, "Massively Multilingual Sentence Embeddings for Zero-Shot C
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from harness.data.tatoeba import GROUPS, TatoebaPairs, load_tatoeba, resolve_language, tatoeba_sources
-from harness.mining import nearest
+from harness.data import DataDir
+from harness.data.tatoeba import GROUPS, TatoebaPairs, languages, load_tatoeba, resolve_language, tatoeba_sources
+from harness.errors import InputError
 from harness.names import split_tag
-from harness.tasks.task import Encode, Rows, Task, tags_of
+from harness.tasks.task import Display, Encode, Metric, OverviewColumn, Rows, Task, tags_of
+
+if TYPE_CHECKING:
+    from harness.stats import Sample
 
 
 def rows(pairs: TatoebaPairs, encode: Encode) -> Rows:
     """One row a sentence pair: the line that each side's sentence finds on the other side (ties: the lowest)."""
+    import numpy as np
+
+    from harness.mining import nearest
+
     foreign, english = encode(pairs.foreign, pairs.lang), encode(pairs.english, "en")
     of_english, of_foreign = nearest(english, foreign, k=1)
     return {
@@ -33,6 +40,8 @@ def aggregate(rows: Rows) -> dict[str, float]:
     The weighted F1 takes every English line as a class with one true member. A line that was found c times, among them
     for its own translation, has precision 1 / c and recall 1, hence F1 = 2 / (1 + c).
     """
+    import numpy as np
+
     item, found = rows["item"], rows["found_xx_en"]
     right = found == item
     times_found = np.bincount(found, minlength=len(item))
@@ -41,6 +50,36 @@ def aggregate(rows: Rows) -> dict[str, float]:
         "accuracy_xx_en": 100 * float(np.mean(right)),
         "f1_weighted_xx_en": 100 * float(np.mean(np.where(right, 2 / (1 + times_found), 0))),
     }
+
+
+def sample(rows: Sequence[Rows], metric: str) -> Sample:
+    """A metric of several encoders' rows. A row keeps its 0 or 1 (or its F1): the sentences that are searched stay.
+
+    Raises:
+        InputError: the encoders were not measured on the same number of sentences.
+    """
+    import numpy as np
+
+    from harness.stats import Sample, independent, mean
+
+    n = len(rows[0]["item"])
+    if any(len(of_encoder["item"]) != n for of_encoder in rows):
+        raise InputError("the encoders' rows are not of the same sentences; measure them again")
+    values = []
+    for of_encoder in rows:
+        found = of_encoder["found_en_xx" if metric == "accuracy_en_xx" else "found_xx_en"]
+        right = (found == of_encoder["item"]).astype(np.float64)
+        is_f1 = metric == "f1_weighted_xx_en"
+        values.append(2 * right / (1 + np.bincount(found, minlength=len(found))) if is_f1 else right)
+    return Sample(mean(np.stack(values)), independent(n), is_proportion=metric.startswith("accuracy"))
+
+
+def sentences(data: DataDir) -> Iterator[str]:
+    """Both sides of every language in `data`. Raises InputError if one is damaged."""
+    for source in tatoeba_sources(data).values():
+        pairs = load_tatoeba(source)
+        yield from pairs.foreign
+        yield from pairs.english
 
 
 def averages(subsets: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -64,7 +103,11 @@ tatoeba = Task(
     name="tatoeba",
     version="1",
     description="Tatoeba: share of sentences whose nearest sentence of the other side is their translation",
-    metrics=("accuracy_en_xx", "accuracy_xx_en", "f1_weighted_xx_en"),
+    metrics=(
+        Metric("accuracy_en_xx", label="en->xx"),
+        Metric("accuracy_xx_en", label="xx->en"),
+        Metric("f1_weighted_xx_en", label="F1 xx->en", is_main=False),
+    ),
     signature="similarity:cosine|k:1|ties:lowest-row",
     published=GROUPS["all"],
     sources=tatoeba_sources,
@@ -73,5 +116,19 @@ tatoeba = Task(
     aggregate=aggregate,
     count=lambda pairs: len(pairs.foreign),
     averages=averages,
+    sentences=sentences,
     resolve=resolve,
+    data_sets=lambda subset: ("tatoeba",),
+    resample=sample,
+    display=Display(
+        title="Tatoeba similarity search",
+        protocol="For every sentence the nearest sentence of the other side by cosine similarity is looked up; "
+        "accuracy is the share of sentences whose translation is found, from English to the language (en->xx) and "
+        "back (xx->en).",
+        subsets=("avg-paper", "avg-xtreme", "avg-student", "avg-all"),
+        ranking=("avg-all", "avg-xtreme", "avg-student", "avg-paper"),
+        overview=(OverviewColumn("accuracy_xx_en", "Tatoeba xx->en", ("avg-*",)),),
+        turn_above=8,
+        names={code: language.name for code, language in languages().items()},
+    ),
 )

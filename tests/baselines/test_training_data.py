@@ -11,9 +11,9 @@ import pytest
 from baselines.labelled_pairs import read_sts
 from baselines.training_data import load_nli, load_sts
 from harness.data import DataDir, open_data_dir
-from harness.data.leakage import normal_form
 from harness.data.nli import read_nli
 from harness.errors import InputError
+from harness.tasks.leakage import normal_form
 
 SNLI = "gold_label\tsentence1_parse\tsentence1\tsentence2\tlabel1\n"
 ALLNLI = "split\tdataset\tfilename\tsentence1\tsentence2\tlabel\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.data.leakage import EvaluationSentences
+from harness.tasks.leakage import EvaluationSentences
 
 Write = Callable[[str, "bytes | str"], Path]
 

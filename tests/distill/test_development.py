@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from distill.development import Development, DevPairs, hold_out
-from harness.data.leakage import EvaluationSentences
 from harness.data.sources import DataDir
 from harness.errors import InputError
+from harness.tasks.leakage import EvaluationSentences
 
 NO_GUARD = EvaluationSentences([])
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distill.filters import _WIDE, REASONS, Filters
-from harness.data.leakage import EvaluationSentences
 from harness.errors import InputError
+from harness.tasks.leakage import EvaluationSentences
 
 NONE = EvaluationSentences([])
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from distill.corpora import Corpus, find_corpora, read_pairs
 from distill.filters import Filters
 from distill.pairs import PairStore
-from harness.data.leakage import EvaluationSentences
 from harness.errors import InputError
+from harness.tasks.leakage import EvaluationSentences
 
 Write = Callable[[str, "bytes | str"], Path]
 

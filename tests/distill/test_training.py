@@ -308,7 +308,7 @@ def probe_target(files):
     from distill.development import hold_out
     from distill.filters import Filters
     from distill.pairs import PairStore
-    from harness.data.leakage import EvaluationSentences
+    from harness.tasks.leakage import EvaluationSentences
 
     guard = EvaluationSentences(["nothing"])
     store = PairStore.build([open_corpus(path) for path in files], Filters(), guard, files[0].parent / "store")

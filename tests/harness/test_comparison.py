@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.stats
+from samples import correlation
 
 from harness.cache import VectorCache
 from harness.comparison import (
@@ -31,7 +32,6 @@ from harness.stats import (
     bootstrap,
     bootstrap_p,
     compare,
-    correlation,
     rank_intervals,
     sample_of,
 )
@@ -97,7 +97,7 @@ def test_numbers_are_those_of_harness_stats(two):
     for one in compared:
         replicates = bootstrap(samples[one.subset], PLAN)
         assert list(one.values.values()) == bca_interval(replicates)
-        assert one.differences[0].comparison == compare(samples[one.subset], 0, 1, replicates=replicates)
+        assert one.differences[0].comparison == compare(samples[one.subset], [(0, 1)], replicates=replicates)[0]
 
 
 def test_values_are_scipys_and_p_values_are_corrected_over_the_sets_alone(two):
@@ -208,10 +208,10 @@ def test_more_than_two_are_held_against_the_best(three):
         group = best_group(sample, PLAN)
         assert one.best == {name for name, is_best in zip(names, group, strict=True) if is_best}
         for i, j in ((0, 1), (0, 2), (1, 2)):
-            expected = compare(sample, i, j, PLAN)
+            expected = compare(sample, [(i, j)], PLAN)[0]
             assert one.between(names[i], names[j]).comparison == expected
             turned = one.between(names[j], names[i]).comparison
-            direct = compare(sample, j, i, PLAN)
+            direct = compare(sample, [(j, i)], PLAN)[0]
             assert [turned.difference, turned.low, turned.high, turned.p, turned.effect_size] == pytest.approx(
                 [direct.difference, direct.low, direct.high, direct.p, direct.effect_size]
             )

@@ -32,7 +32,7 @@ def store_measured(
     measure = get_task(task)
     results = []
     for subset, own in rows.items():
-        metrics = {m: round(v, 6) for m, v in measure.aggregate(own).items() if m in measure.metrics}
+        metrics = {m: round(v, 6) for m, v in measure.aggregate(own).items() if m in measure.metric_names}
         results.append(record(encoder, task, subset, metrics, measure.full_signature, **other))
         save_rows(rows_folder(root, results[-1]), subset, own, "npz")
     ResultStore(root).merge(results, partial(averages_of, measure))

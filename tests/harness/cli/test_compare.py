@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import one_line_error
+from samples import correlation
 from scipy.stats import spearmanr
 
 from harness.cli import main
-from harness.stats import Resampling, bca_interval, bootstrap, correlation
+from harness.stats import Resampling, bca_interval, bootstrap
 
 Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
 

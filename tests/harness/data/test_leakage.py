@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.data import DataDir, bundled_sample, open_data_dir
-from harness.data.leakage import (
-    EVALUATION_SETS,
-    EvaluationSentences,
-    evaluation_sentences,
-    leakage_guard,
-    normal_form,
-)
 from harness.data.sources import SAMPLE_DIR
 from harness.data.sts17 import load_sts, sts_sources
 from harness.errors import InputError
+from harness.tasks.leakage import (
+    EvaluationSentences,
+    evaluation_sentences,
+    evaluation_sets,
+    leakage_guard,
+    normal_form,
+)
 
 Write = Callable[[str, "bytes | str"], Path]
 
@@ -110,7 +110,7 @@ def test_the_guard_covers_every_set(write: Write, data: DataDir) -> None:
         assert text not in guard
     counts = {name: number for name, number in guard.counts.items() if name != "sample"}
     assert counts == {"sts17": 8, "tatoeba": 4, "bucc": 6, "korsts": 2, "stsb": 8}
-    sample = evaluation_sentences(bundled_sample(), EVALUATION_SETS)
+    sample = evaluation_sentences(bundled_sample(), evaluation_sets())
     assert guard.counts["sample"] == len(sample) == len(guard) - sum(counts.values())
 
 

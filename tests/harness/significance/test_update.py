@@ -84,7 +84,7 @@ def test_every_number_is_that_of_harness_stats(store: ResultStore) -> None:
                 )
             for i, first in enumerate(names):
                 tests = known.entries[first, subset].p.get(metric, {})
-                expected = {names[j]: compare(sample, i, j, PLAN).p for j in range(i + 1, len(names))}
+                expected = {names[j]: compare(sample, [(i, j)], PLAN)[0].p for j in range(i + 1, len(names))}
                 assert tests == pytest.approx(expected, abs=1e-6)
 
 
@@ -220,10 +220,10 @@ def test_few_items_have_no_interval_and_no_test(tmp_path: Path) -> None:
 
 
 def test_a_task_of_another_package(store: ResultStore) -> None:
-    """Its main metric is resampled by calls of its own `aggregate`; one that fails at it does no harm."""
-    own = replace(STS, aggregate=lambda rows: sts17.correlations(rows))
+    """Every metric is resampled by calls of its own `aggregate`; one that fails at it does no harm."""
+    own = replace(STS, resample=None)
     update_statistics(store, [own], Resampling(50))
-    assert set(entries(store)["good", "en-en"].interval) == {"spearman"}
+    assert set(entries(store)["good", "en-en"].interval) == {"spearman", "pearson"}
 
     def fragile(rows: dict[str, np.ndarray]) -> dict[str, float]:
         if len(np.unique(rows["item"])) < N:
@@ -231,7 +231,7 @@ def test_a_task_of_another_package(store: ResultStore) -> None:
         return sts17.correlations(rows)
 
     notes = Notes()
-    update_statistics(store, [replace(STS, aggregate=fragile)], PLAN, notes)
+    update_statistics(store, [replace(STS, aggregate=fragile, resample=None)], PLAN, notes)
     assert any("no intervals of sts17 en-en: ZeroDivisionError: no repeated items" in note for note in notes.said)
 
 

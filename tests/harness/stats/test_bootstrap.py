@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.stats
+from samples import accuracy, correlation
 from scipy.stats import binomtest, spearmanr
 
 from harness.errors import InputError
@@ -15,12 +16,10 @@ from harness.stats import (
     Resampling,
     Sample,
     Units,
-    accuracy,
     average,
     bca_interval,
     bootstrap,
     bootstrap_each,
-    correlation,
     independent,
     join,
     mean,

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from samples import correlation
 
 from harness.stats import (
     Resampling,
@@ -14,7 +15,6 @@ from harness.stats import (
     bca_interval,
     bootstrap,
     bootstrap_p,
-    correlation,
     independent,
     percentile_interval,
     randomisation_p,

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from samples import language_bias, mining
 from scipy.stats import spearmanr
 
 from harness.errors import InputError
-from harness.stats import Resampling, average, bca_interval, bootstrap, language_bias, mining, sample_of
+from harness.stats import Resampling, average, bca_interval, bootstrap, sample_of
 from harness.stats.resamples import bootstrap_counts
 from harness.tasks import get_task
 
@@ -72,7 +73,7 @@ ROWS = {
 
 @pytest.mark.parametrize(
     ("task", "metric"),
-    [(name, metric) for name in ROWS for metric in get_task(name).metrics if metric != "threshold"],
+    [(name, metric) for name in ROWS for metric in get_task(name).metric_names if metric != "threshold"],
 )
 def test_the_value_is_the_one_that_the_task_aggregates(task, metric):
     rows = [ROWS[task](seed) for seed in (1, 3)]
@@ -114,7 +115,8 @@ def test_an_average_is_over_sets_and_its_shared_pairs_are_clusters():
 
 def test_another_tasks_aggregate_is_called_for_every_resample():
     ours = get_task("tatoeba")
-    other = replace(ours, aggregate=lambda rows: {"accuracy_xx_en": 100 * np.mean(rows["found_xx_en"] == rows["item"])})
+    aggregate = lambda rows: {"accuracy_xx_en": 100 * np.mean(rows["found_xx_en"] == rows["item"])}  # noqa: E731
+    other = replace(ours, aggregate=aggregate, resample=None)
     plan, rows = Resampling(resamples=100), [tatoeba(1), tatoeba(2)]
     fast, slow = (bootstrap(sample_of(task, "accuracy_xx_en", rows), plan) for task in (ours, other))
     np.testing.assert_allclose(fast.draws, slow.draws)

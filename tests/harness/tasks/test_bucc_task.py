@@ -13,7 +13,6 @@ from mining_oracle import mine_oracle, threshold_oracle, unit_vectors
 from harness.data import bundled_sample
 from harness.data.bucc import BUCCPair, BUCCSplit
 from harness.tasks import get_task
-from harness.tasks.bucc import Protocol, bucc_task
 
 bucc = get_task("bucc")
 
@@ -33,12 +32,12 @@ def split_of(seed: int, n: int, m: int) -> BUCCSplit:
     return BUCCSplit(texts1, texts2, np.array(gold, dtype=np.int64).reshape(-1, 2))
 
 
-def scored_by_hand(split: BUCCSplit, dedup: str) -> list[tuple[float, tuple[int, int]]]:
+def scored_by_hand(split: BUCCSplit) -> list[tuple[float, tuple[int, int]]]:
     texts = (split.sentences1, split.sentences2)
     kept = []
     for side in texts:
         seen: list[str] = []
-        kept.append([i for i, s in enumerate(side) if dedup == "none" or (s not in seen and not seen.append(s))])
+        kept.append([i for i, s in enumerate(side) if s not in seen and not seen.append(s)])
     vectors = [unit_vectors(encode([side[i] for i in rows], None)) for side, rows in zip(texts, kept, strict=True)]
     pairs, scores = mine_oracle(vectors[0], vectors[1], 4, "ratio", "max")
     counts = [Counter(s.strip() for s in side) for side in texts]
@@ -46,7 +45,7 @@ def scored_by_hand(split: BUCCSplit, dedup: str) -> list[tuple[float, tuple[int,
     for (i, j), score in zip(pairs, scores, strict=True):
         row1, row2 = kept[0][i], kept[1][j]
         single = counts[0][texts[0][row1].strip()] == 1 and counts[1][texts[1][row2].strip()] == 1
-        if dedup == "none" or single:
+        if single:
             scored.append((score, (row1, row2)))
     return scored
 
@@ -65,12 +64,11 @@ def tune(scored: list, gold: set) -> float:
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.integers(0, 10_000), st.integers(1, 16), st.integers(1, 16), st.sampled_from(["laser", "none"]))
-def test_from_sentences_to_scores(seed: int, n: int, m: int, dedup: str) -> None:
+@given(st.integers(0, 10_000), st.integers(1, 16), st.integers(1, 16))
+def test_from_sentences_to_scores(seed: int, n: int, m: int) -> None:
     training, test = split_of(seed, n, m), split_of(seed + 1, m, n)
-    task = bucc_task(Protocol(dedup=dedup), name="x")
-    metrics = task.aggregate(task.rows(BUCCPair("xx-en", "xx", "en", training, test), encode))
-    scored = {name: scored_by_hand(s, dedup) for name, s in (("training", training), ("test", test))}
+    metrics = bucc.aggregate(bucc.rows(BUCCPair("xx-en", "xx", "en", training, test), encode))
+    scored = {name: scored_by_hand(s) for name, s in (("training", training), ("test", test))}
     gold = {name: {tuple(p) for p in s.gold.tolist()} for name, s in (("training", training), ("test", test))}
     threshold = tune(scored["training"], gold["training"])
     assert metrics["threshold"] == pytest.approx(threshold)
@@ -96,15 +94,10 @@ def test_a_repeated_sentence_is_not_scored_but_its_gold_pair_counts() -> None:
     metrics = bucc.aggregate(bucc.rows(BUCCPair("xx-en", "xx", "en", split, None), encode_by_table))
     assert (metrics["precision_train"], metrics["recall_train"]) == (100, 50)
     assert "f1_test" not in metrics
-    plain = bucc_task(Protocol(dedup="none"), name="bucc-plain")
-    assert (
-        plain.aggregate(plain.rows(BUCCPair("xx-en", "xx", "en", split, None), encode_by_table))["recall_train"] == 100
-    )
 
 
 def test_signature_spells_the_protocol() -> None:
     assert "k:4|margin:ratio|retrieval:max|threshold:train|dedup:laser" in bucc.full_signature
-    assert "margin:distance" in bucc_task(Protocol(margin="distance"), name="d").full_signature
 
 
 def test_sample_is_mined_well_by_a_perfect_encoder() -> None:

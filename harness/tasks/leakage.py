@@ -10,14 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
-from harness.data.bucc import bucc_texts
-from harness.data.korsts import korsts_sources, load_korsts
-from harness.data.sources import DataDir, Source, bundled_sample
-from harness.data.sts17 import STSPairs, load_sts, sts_sources
+from harness.data import DataDir, bundled_sample
 from harness.data.stsb import read_multi_mt, read_original
-from harness.data.tatoeba import load_tatoeba, tatoeba_sources
-from harness.data.text import iter_lines
 from harness.errors import InputError
+from harness.tasks import all_tasks
 
 
 def normal_form(text: str) -> str:
@@ -65,13 +61,22 @@ class EvaluationSentences:
         return hashlib.sha256(b"".join(value.to_bytes(8, "little") for value in self._hashes)).hexdigest()
 
 
-def evaluation_sentences(data: DataDir, tasks: Iterable[str]) -> EvaluationSentences:
-    """The sentences of those sets of some tasks (names in `EVALUATION_SETS`) that are in `data`, stand-ins included.
+def evaluation_sets() -> dict[str, Callable[[DataDir], Iterable[str]]]:
+    """What reads the evaluated sentences in a data directory: by task, and STSb's dev and test parts.
+
+    Raises:
+        InputError: an installed task cannot be imported.
+    """
+    return {task.name: task.sentences for task in all_tasks() if task.sentences} | {"stsb": _stsb}
+
+
+def evaluation_sentences(data: DataDir, names: Iterable[str]) -> EvaluationSentences:
+    """The sentences of some of the `evaluation_sets` that are in `data`, stand-ins included.
 
     Raises:
         InputError: a set is damaged.
     """
-    return EvaluationSentences({task: EVALUATION_SETS[task](data) for task in tasks})
+    return EvaluationSentences({name: evaluation_sets()[name](data) for name in names})
 
 
 def leakage_guard(data: DataDir) -> EvaluationSentences:
@@ -82,8 +87,9 @@ def leakage_guard(data: DataDir) -> EvaluationSentences:
     """
     bundled = bundled_sample()
     is_sample = data.root == bundled.root
-    in_data = {} if is_sample else {task: read(data) for task, read in EVALUATION_SETS.items()}
-    sample = (text for read in EVALUATION_SETS.values() for text in read(bundled))
+    sets = evaluation_sets()
+    in_data = {} if is_sample else {name: read(data) for name, read in sets.items()}
+    sample = (text for read in sets.values() for text in read(bundled))
     guard = EvaluationSentences({**in_data, "sample": sample})
     if not is_sample and not any(count for name, count in guard.counts.items() if name != "sample"):
         raise InputError(
@@ -91,27 +97,6 @@ def leakage_guard(data: DataDir) -> EvaluationSentences:
             "get them with `leaderboard data fetch sts17 tatoeba stsb`"
         )
     return guard
-
-
-def _sts17(data: DataDir) -> Iterator[str]:
-    return _of_pairs(sts_sources(data), load_sts)
-
-
-def _tatoeba(data: DataDir) -> Iterator[str]:
-    for source in tatoeba_sources(data).values():
-        pairs = load_tatoeba(source)
-        yield from pairs.foreign
-        yield from pairs.english
-
-
-def _bucc(data: DataDir) -> Iterator[str]:
-    for path in bucc_texts(data):
-        for line in iter_lines(path):
-            yield line.partition("\t")[2]
-
-
-def _korsts(data: DataDir) -> Iterator[str]:
-    return _of_pairs(korsts_sources(data), load_korsts)
 
 
 def _stsb(data: DataDir) -> Iterator[str]:
@@ -123,13 +108,6 @@ def _stsb(data: DataDir) -> Iterator[str]:
         yield row.sentence2
 
 
-def _of_pairs(sources: Mapping[str, Source], load: Callable[[Source], STSPairs]) -> Iterator[str]:
-    for source in sources.values():
-        pairs = load(source)
-        yield from pairs.sentences1
-        yield from pairs.sentences2
-
-
 def _files(data: DataDir, *patterns: str) -> list[Path]:
     """The files that match, plain or `.gz`."""
     return sorted(path for pattern in patterns for end in ("", ".gz") for path in data.root.glob(pattern + end))
@@ -137,13 +115,3 @@ def _files(data: DataDir, *patterns: str) -> list[Path]:
 
 def _hash(form: str) -> int:
     return int.from_bytes(hashlib.blake2b(form.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
-
-
-EVALUATION_SETS: dict[str, Callable[[DataDir], Iterator[str]]] = {
-    "sts17": _sts17,
-    "tatoeba": _tatoeba,
-    "bucc": _bucc,
-    "korsts": _korsts,
-    "stsb": _stsb,
-}
-"""What reads the sentences of a set, by name; the sets are those of the tasks, and STSb's dev and test parts."""
