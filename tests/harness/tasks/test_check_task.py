@@ -26,8 +26,8 @@ def test_own_tasks_keep_their_promises(name: str) -> None:
     [
         ({"version": ""}, "version must be"),
         ({"name": "my task"}, "cannot name a file"),
-        ({"metrics": ("spearman", "spearman")}, "distinct"),
-        ({"metrics": ("spearman",)}, "pearson, which `metrics` does not name"),
+        ({"metrics": (Metric("spearman"), Metric("spearman"))}, "distinct"),
+        ({"metrics": (Metric("spearman"),)}, "pearson, which `metrics` does not name"),
         ({"sources": lambda data: {}}, "no subset found"),
         ({"sources": lambda data: {"x": next(iter(STS.sources(data).values()))}}, "is the key of"),
         ({"resolve": lambda name: ()}, "resolve"),
