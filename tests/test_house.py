@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -110,7 +111,7 @@ def test_what_is_to_be_mended_is_listed(house: ModuleType, checkout: Path) -> No
 
 def test_two_checkouts_stand_beside_each_other(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     other = tmp_path_factory.mktemp("other") / "checkout"
-    subprocess.run(["cp", "-r", str(checkout), str(other)], check=True)
+    shutil.copytree(checkout, other)
     (other / "harness/core.py").unlink()
     tool = Path(__file__).parents[1] / "tools" / "house.py"
     command = [sys.executable, str(tool), str(other), "--against", str(checkout)]

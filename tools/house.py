@@ -33,11 +33,12 @@ import argparse
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import threading
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -91,44 +92,36 @@ class Module:
         return self.text.count("\n")
 
     @cached_property
-    def imported(self) -> dict[str, Reference]:
-        """What imported names stand for; the name of a module itself is empty."""
-        names: dict[str, Reference] = {}
+    def imports(self) -> list[tuple[str, Reference]]:
+        """Imported names, with what each stands for; of a module itself the second part is empty."""
+        pairs: list[tuple[str, Reference]] = []
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import):
-                names |= {alias.asname or alias.name: (alias.name, "") for alias in node.names}
+                pairs += [(alias.asname or alias.name, (alias.name, "")) for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
                 package = self.path.split("/")[: -node.level] if node.level else []
                 base = ".".join([*package, *filter(None, [node.module])])
                 for alias in node.names:
                     inner = f"{base}.{alias.name}"
-                    names[alias.asname or alias.name] = (inner, "") if inner in self.modules else (base, alias.name)
-        return names
+                    reference = (inner, "") if inner in self.modules else (base, alias.name)
+                    pairs.append((alias.asname or alias.name, reference))
+        return pairs
 
-    @property
-    def imports(self) -> set[str]:
-        """The modules of the checkout that it imports."""
-        return {module for module, _ in self.imported.values()} & self.modules - {self.name}
+    @cached_property
+    def imported(self) -> dict[str, Reference]:
+        return dict(self.imports)
 
     def references(self, expression: ast.expr) -> Iterator[Reference]:
-        """The definitions that an expression names, itself or by a variable."""
-        for node in ast.walk(expression):
+        """The definitions that an expression names, itself or by a variable that is another name of theirs."""
+        names = {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)}
+        assigned = [node for node in ast.walk(self.tree) if isinstance(node, ast.Assign)]
+        values = [node.value for node in assigned if names & set(map(ast.unparse, node.targets))]
+        aliases = [value for value in values if isinstance(value, (ast.Attribute, ast.IfExp))]
+        for node in (node for each in [expression, *aliases] for node in ast.walk(each)):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 yield self.imported.get(node.value.id, ("", ""))[0], node.attr
             elif isinstance(node, ast.Name):
                 yield self.imported.get(node.id, (self.name, node.id))
-                for value in self._aliases[node.id]:
-                    yield from self.references(value)
-
-    @cached_property
-    def _aliases(self) -> defaultdict[str, list[ast.expr]]:
-        """Variables that are other names of definitions: `load = this.load if ... else that.load`."""
-        aliases: defaultdict[str, list[ast.expr]] = defaultdict(list)
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Attribute, ast.IfExp)):
-                for target in node.targets:
-                    aliases[ast.unparse(target)].append(node.value)
-        return aliases
 
     def factories(self) -> Iterator[Reference]:
         """What is given as `factory=`, or imitated by `wraps`."""
@@ -148,13 +141,11 @@ class Module:
         names = [node.name for node in self.tree.body if isinstance(node, (*FUNCTION, ast.ClassDef))]
         yield from ((self.name, name) for name in names if not name.startswith("_"))
 
-    def compiled(self, decorator: ast.expr) -> bool:
-        """Whether a decorator is Numba's, under whatever name the module gives it."""
-        aliases = [
-            node for node in self.tree.body if isinstance(node, ast.Assign) and "jit(" in ast.unparse(node.value)
-        ]
-        names = {ast.unparse(target) for node in aliases for target in node.targets}
-        return ast.unparse(decorator) in names or "jit" in ast.unparse(decorator).partition("(")[0]
+    @cached_property
+    def compilers(self) -> set[str]:
+        """The module's own names of Numba's decorators."""
+        assigned = [node for node in self.tree.body if isinstance(node, ast.Assign)]
+        return {ast.unparse(node.targets[0]) for node in assigned if "jit(" in ast.unparse(node.value)}
 
 
 @dataclass
@@ -178,9 +169,9 @@ class Function:
     @property
     def is_decorated(self) -> bool:
         """As a Typer command, or as a compiled loop."""
-        calls = [node.func for node in self.node.decorator_list if isinstance(node, ast.Call)]
-        is_command = any(isinstance(call, ast.Attribute) and call.attr in ("command", "callback") for call in calls)
-        return is_command or any(map(self.module.compiled, self.node.decorator_list))
+        decorators = [ast.unparse(decorator) for decorator in self.node.decorator_list]
+        is_compiled = any(name in self.module.compilers or "jit" in name.partition("(")[0] for name in decorators)
+        return is_compiled or any(re.match(r"\w+\.(command|callback)\b", name) for name in decorators)
 
     def __str__(self) -> str:
         name = f"{self.owner}.{self.node.name}" if self.owner else self.node.name
@@ -197,15 +188,18 @@ class Checkout:
         names = {dotted(path) for path in paths}
         self.modules = {dotted(path): Module(path, (root / path).read_text("utf-8"), names) for path in paths}
         self.sources = [module for module in self.modules.values() if module.path.split("/")[0] in PACKAGES]
-        self.imports: Graph = {name: module.imports for name, module in self.modules.items()}
+        self.imports: Graph = {
+            name: {other for _, (other, _) in module.imports} & names - {name} for name, module in self.modules.items()
+        }
 
     @cached_property
     def arrows(self) -> Counter[Arrow]:
         """With the number of names that each stands for."""
-        room = {name: module.room for name, module in self.modules.items()}
-        names = [(name, other) for name, module in self.modules.items() for other, _ in module.imported.values()]
-        pairs = Counter((room[name], room[other]) for name, other in names if other in room)
-        return Counter({pair: names for pair, names in pairs.items() if pair[0] != pair[1]})
+        arrows: Counter[Arrow] = Counter()
+        for module in self.modules.values():
+            rooms = [self.modules[name].room for _, (name, _) in module.imports if name in self.modules]
+            arrows.update((module.room, room) for room in rooms if room != module.room)
+        return arrows
 
     @property
     def rooms(self) -> Graph:
@@ -233,9 +227,8 @@ class Checkout:
         for room, other in self.arrows_up:
             rooms[room].remove(other)
         height: dict[str, int] = {}
-        while len(height) < len(rooms):
-            height |= {room: 1 + max((height[other] for other in others), default=0) for room, others in rooms.items()
-                       if room not in height and others <= height.keys()}  # fmt: skip
+        while ready := [room for room in rooms if room not in height and rooms[room] <= height.keys()]:
+            height |= {room: 1 + max((height[other] for other in rooms[room]), default=0) for room in ready}
         return max(height.values(), default=0)
 
     @cached_property
@@ -342,7 +335,8 @@ def follow(root: Path, python: str) -> Figures:
     with tempfile.TemporaryDirectory() as folder:
 
         def run(cache: str, *arguments: str) -> dict[str, int]:
-            environment = {**os.environ, "PYTHONPATH": str(root), "HARNESS_CACHE": str(Path(folder, cache))}
+            environment = {name: value for name, value in os.environ.items() if not name.startswith("HARNESS_")}
+            environment |= {"PYTHONPATH": str(root), "HARNESS_CACHE": str(Path(folder, cache))}
             command = [python, __file__, "--trace", str(root), "trace.json", *arguments, "--task", "sts17"]
             command += ["--subset", "en-de@sample"]
             done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
