@@ -29,6 +29,7 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 # The light core's tests on another Python, but for the slow ones: make test-light PYTHON=python3.13 VENV=.venvs/3.13
 test-light: $(VENV)/.light
