@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from harness.cli import say
+from harness.report.render import FORMATS
 
 _RESULTS = "leaderboard-results"
 RESULTS_DEFAULT = f"$HARNESS_RESULTS or {_RESULTS}"
@@ -34,6 +36,18 @@ def _usable(cache_dir: Path | None) -> Path | None:
     from harness.cache import cache_folder
 
     return cache_folder(cache_dir)
+
+
+def format_option(entries: str, formats: Collection[str] = FORMATS) -> Any:
+    """`--format`: one of these names. `entries`: of what csv and json have one each."""
+
+    def check(name: str) -> str:
+        if name not in formats:
+            raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, formats))}.")
+        return name
+
+    text = f"table, md, latex: tables; {'csv, json' if 'csv' in formats else 'json'}: {entries}."
+    return typer.Option("--format", metavar=f"<{'|'.join(formats)}>", callback=check, help=text)
 
 
 DataDirOption = Annotated[

@@ -8,7 +8,7 @@ from typing import Any
 from harness import escaping
 from harness.names import check_name, split_tag
 from harness.report.layout import layout_of
-from harness.report.render import markdown
+from harness.report.markdown import markdown
 from harness.report.tables import encoder_labels, rank_encoders, split_sample
 from harness.results import Result
 from harness.significance.store import JOINING, Statistics

@@ -324,11 +324,12 @@ def test_the_list_of_encoders() -> None:
 
 
 @pytest.mark.parametrize("format", ["table", "md", "latex"])
-def test_every_text_of_a_table(format: str) -> None:
+def test_every_text_of_a_table(format: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "10000")
     for one in EVERYTHING.values():
         columns, row = (Column(one, one), Column(one)), TableRow((Cell(one), Cell(one)))
         table = Table(one, columns, (row,), (one, f"x: task:{one}"))
-        output = render(table, format, width=10_000)  # type: ignore[arg-type]
+        output = render(table, format)
         output.encode()
         assert not hidden(output)
         if format == "md":
@@ -337,7 +338,7 @@ def test_every_text_of_a_table(format: str) -> None:
             # After the end of a row, these would be its length, and a star of the end's.
             assert not re.search(r"(\\\\|rule)\s*[\[*]", output)
         else:
-            assert_printable(output, render(replace(table, title="x", notes=("x", "x")), width=10_000))
+            assert_printable(output, render(replace(table, title="x", notes=("x", "x"))))
 
 
 @pytest.mark.parametrize("name", EVERYTHING)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from harness.report.bias import bias_tables, heat_map
-from harness.report.render import render
+from harness.report.terminal import plain_text
 from harness.stats import Joining
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -41,7 +41,7 @@ encoder  en-en  es-es  en-de@deepl
 muse     +8.74  +2.00       -10.74
 e5       +1.25  -1.25            –
 """
-    assert render(shift, width=80).startswith(expected)
+    assert plain_text(shift, 80).startswith(expected)
     expected = """\
 Language bias, ten@deepl: cost of joining two sets
 
@@ -53,7 +53,7 @@ es-es + en-de@deepl  -1.00      –
 mean over the pairs  -2.31  -2.50
 """
     # The mean over the encoders that have the pair: -6.24, (0.31 - 2.50) / 2, -1.00.
-    assert render(cost, width=80).startswith(expected)
+    assert plain_text(cost, 80).startswith(expected)
     assert [row.is_average for row in cost.rows] == [False, False, False, True]
     for table in (shift, cost):
         assert "descriptive: not tested" in table.notes

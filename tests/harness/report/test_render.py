@@ -12,6 +12,7 @@ from result_records import STS_SIGNATURE, record, small_board, sts
 
 from harness.report.cells import Cell, Column, Row, Table
 from harness.report.render import render, render_long
+from harness.report.terminal import plain_text
 from harness.report.tables import boards, long_form
 from harness.significance.store import Entry, Statistics, digest
 
@@ -40,7 +41,7 @@ order of encoders: avg-same (spearman)
 no interval and no test: chargrams, e5, muse; to mend it: `leaderboard run --save-rows --encoder chargra\
 ms --encoder e5 --encoder muse --task sts17`
 signature: task:sts17|version:1|similarity:cosine"""
-    assert render(table, "table", width=80) == expected
+    assert plain_text(table, 80) == expected
 
 
 def test_terminal_splits_what_is_too_wide() -> None:
@@ -62,8 +63,8 @@ muse         90.0     88.0     1.0500
 n: 250 a set
 no interval and no test: muse; to mend it: `leaderboard run --save-rows --encoder muse --task bucc`
 signature: s"""
-    assert render(table, "table", width=80) == expected
-    assert len(render(table, "table", width=200).split("\n\n")) == 3
+    assert plain_text(table, 80) == expected
+    assert len(plain_text(table, 200).split("\n\n")) == 3
 
 
 def test_terminal_makes_room_for_a_long_heading() -> None:
@@ -81,8 +82,8 @@ muse         50.0      40.0    50.0    40.0
 n: 250 (kat)
 no interval and no test: muse; to mend it: `leaderboard run --save-rows --encoder muse --task tatoeba`
 signature: s"""
-    assert render(table, "table", width=80) == expected
-    narrow = render(table, "table", width=20).splitlines()
+    assert plain_text(table, 80) == expected
+    narrow = plain_text(table, 20).splitlines()
     assert narrow[2:6] == [
         "         avg-student@longer",
         "encoder              en->xx",
@@ -93,7 +94,7 @@ signature: s"""
 
 @pytest.mark.parametrize("width", [1, 30, 47, 48, 80, 200])
 def test_no_cell_is_cut_at_any_width(table: Table, width: int) -> None:
-    text = render(table, "table", width=width)
+    text = plain_text(table, width)
     for row in table.rows:
         assert all(cell.text in text for cell in row.cells)
     grid = text.partition("\n\nlexical floor")[0].splitlines()[1:]
@@ -290,9 +291,9 @@ bold (* where text is plain): the best, and all that are not significantly worse
 no interval and no test: e5 on es-es, muse on es-es; \
 to mend it: `leaderboard run --save-rows --encoder e5 --encoder muse --task sts17`
 signature: task:sts17|version:1|similarity:cosine|interval:made-up"""
-    assert render(with_intervals, "table", width=80) == expected
+    assert plain_text(with_intervals, 80) == expected
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    coloured = render(with_intervals, "table", width=80)
+    coloured = plain_text(with_intervals, 80)
     assert "\x1b[1m        80.0*\x1b[0m   70.0\n" in coloured
 
 
