@@ -171,7 +171,6 @@ def _encode(model: Encoder, subset: str, cache_dir: Path | None, progress: Watch
 def _as_table(result: Audit, encoder: str, subset: str, format: str) -> str:
     from harness.report.cells import Cell, Column, Row, Table
     from harness.report.render import render
-    from harness.report.terminal import plain_text
 
     heads = ("metric", "F1", "precision", "recall", "threshold", "correct", "extracted", "gold")
     readings = {
@@ -201,7 +200,7 @@ def _as_table(result: Audit, encoder: str, subset: str, format: str) -> str:
         )
     columns = tuple(Column(head, is_number=head != "metric") for head in heads)
     table = Table(f"BUCC audit of {encoder} on {subset}, scores x 100", columns, tuple(rows), tuple(notes))
-    return plain_text(table, 120) if format == "table" else render(table, format)
+    return render(table, format, width=120)
 
 
 def _as_json(result: Audit, origin: dict[str, str]) -> str:

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from harness import escaping
 from harness.gate.findings import Checked, Finding
 from harness.report.cells import MISSING, Cell, Column, Row, Table
-from harness.report.terminal import plain_text
+from harness.report.render import render
 
 _HEADS = ("record", "kind", "what", "old", "new", "change", "significance")
 _LOG_WIDTH = 200  # of a log, where a table in several blocks is hard to read
@@ -25,7 +25,7 @@ def text(checked: Sequence[Checked]) -> str:
         rows = tuple(_row(one, finding) for one in failed for finding in one.findings)
         columns = tuple(Column(head, is_number=head in _NUMBERS) for head in _HEADS)
         table = Table("What differs from the stored records", columns, rows, _notes(failed))
-        parts.append(plain_text(table, None if sys.stdout.isatty() else _LOG_WIDTH))
+        parts.append(render(table, width=None if sys.stdout.isatty() else _LOG_WIDTH))
     if skipped := _skipped(checked):
         lines = ["Not checked:", *(f"  {escaping.visible(line)}" for line in skipped)]
         parts.append(escaping.terminal("\n".join(lines)))

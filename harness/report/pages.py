@@ -21,9 +21,9 @@ from harness.published import PublishedScore, published_scores
 from harness.report.cells import Cell, Column, Row, Table
 from harness.report.joinings import finer_view
 from harness.report.layout import SAMPLE, layout_of, subset_order, task_order
+from harness.report.markdown import markdown, markdown_grid
 from harness.report.overview import overview, provenance
 from harness.report.published import published_boards
-from harness.report.markdown import markdown, markdown_grid
 from harness.report.selection import stored
 from harness.report.tables import boards, split_sample
 from harness.results import Result, ResultStore, cannot_write, write_atomically

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from harness.escaping import without_commands
+
 if TYPE_CHECKING:
     from harness.report.cells import Table
 
@@ -19,10 +21,15 @@ ENTRY_FORMATS = {"csv": "long:csv_text", "json": "long:json_text"}
 FORMATS = (*TABLE_FORMATS, *ENTRY_FORMATS)
 
 
-def render(tables: Table | Sequence[Table], format: str = "table") -> str:
-    """One table or several, with an empty line between them, in a format of `TABLE_FORMATS`."""
+def render(tables: Table | Sequence[Table], format: str = "table", *, width: int | None = None) -> str:
+    """One table or several, with an empty line between them, in a format of `TABLE_FORMATS`.
+
+    `width`: of plain text, in characters (default: the terminal's).
+    """
     function = _function(TABLE_FORMATS[format])
-    return "\n\n".join(map(function, tables if isinstance(tables, Sequence) else [tables]))
+    options = {"width": width} if format == "table" else {}
+    parts = [function(table, **options) for table in (tables if isinstance(tables, Sequence) else [tables])]
+    return without_commands("\n\n".join(parts))
 
 
 def render_long(entries: Sequence[Mapping[str, object]], format: str) -> str:

@@ -13,6 +13,7 @@ from itertools import groupby
 from harness.escaping import visible, without_commands
 from harness.report.cells import BOLD, Column, Table
 
+
 def plain_text(table: Table, width: int | None = None) -> str:
     """A table for a terminal of `width` columns (default: the terminal's, 80 where there is none).
 

@@ -23,7 +23,7 @@ from mteb_files import sts_entry, task_result, write
 from result_records import record, sts, write_records
 
 from harness import escaping
-from harness.cli.encoders import Row, _markdown, _table, _visible
+from harness.cli.encoders import EncoderRow, tables
 from harness.cli.progress import watch
 from harness.cli.rerun import _printed
 from harness.errors import InputError
@@ -315,12 +315,14 @@ def test_a_review_of_mined_pairs(tmp_path: Path) -> None:
 
 
 def test_the_list_of_encoders() -> None:
-    def rows(texts: Mapping[str, str]) -> list[Row]:
-        return [Row(one, one, number % 2 == 1, 1, one, one, one) for number, one in enumerate(texts.values())]
+    def listed(texts: Mapping[str, str], format: str) -> str:
+        rows = [EncoderRow(one, one, number % 2 == 1, 1, one, one, one) for number, one in enumerate(texts.values())]
+        return render(tables(rows), format)
 
-    assert_printable(_table([_visible(row) for row in rows(EVERYTHING)], None).replace("::", "").replace("##", ""))
-    assert markdown_shape(_markdown(rows(HOSTILE))) == markdown_shape(_markdown(rows(harmless())))
-    assert_printable(_markdown(rows(EVERYTHING)).replace("##", ""))
+    assert_printable(listed(HOSTILE, "table"), listed(harmless(), "table"))
+    assert_printable(listed(EVERYTHING, "table"))
+    assert markdown_shape(listed(HOSTILE, "md")) == markdown_shape(listed(harmless(), "md"))
+    assert_printable(listed(EVERYTHING, "md"))
 
 
 @pytest.mark.parametrize("format", ["table", "md", "latex"])

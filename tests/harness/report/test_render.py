@@ -12,8 +12,8 @@ from result_records import STS_SIGNATURE, record, small_board, sts
 
 from harness.report.cells import Cell, Column, Row, Table
 from harness.report.render import render, render_long
-from harness.report.terminal import plain_text
 from harness.report.tables import boards, long_form
+from harness.report.terminal import plain_text
 from harness.significance.store import Entry, Statistics, digest
 
 
