@@ -18,8 +18,8 @@ from harness.files import refuse_special, refuse_way_out
 from harness.interchange.imported import imported_scores
 from harness.names import check_name, split_tag
 from harness.published import PublishedScore, published_scores
+from harness.report.bias import finer_view
 from harness.report.cells import Cell, Column, Row, Table
-from harness.report.joinings import finer_view
 from harness.report.layout import SAMPLE, layout_of, subset_order, task_order
 from harness.report.markdown import markdown, markdown_grid
 from harness.report.overview import overview, provenance
