@@ -67,8 +67,8 @@ def show(
         return
     everything: list[Any]
     if published:
-        from harness.interchange.imported import imported_scores
         from harness.published import published_scores
+        from harness.published.mteb_import import imported_scores
         from harness.report.published import stored_if_any
 
         everything = [*stored_if_any(results), *published_scores(), *imported_scores(results)]

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from harness.data import DataDir, Source
 from harness.data.sts17 import EXTENDED
 from harness.errors import HarnessError, InputError
-from harness.published import PublishedScore
-from harness.published.matching import Measured, Measurements
+from harness.published import Measured, Measurements, PublishedScore
 from harness.registry import encoder_info
 from harness.results import Result
 from harness.spec import parse_spec
@@ -47,7 +46,7 @@ class Reproduction:
         choices = {score.models: _choose_model(score) for score in reversed(scores) if score.models}
         lines = []
         for score in scores:
-            if measured := measurements.of(score):
+            if measured := measurements.measured(score):
                 lines.append(Line(score, measured))
                 continue
             model, needs = choices[score.models] if score.models else ("", score.needs)

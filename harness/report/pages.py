@@ -15,9 +15,9 @@ from pathlib import Path
 from harness import escaping
 from harness.errors import InputError
 from harness.files import refuse_special, refuse_way_out
-from harness.interchange.imported import imported_scores
 from harness.names import check_name, split_tag
 from harness.published import PublishedScore, published_scores
+from harness.published.mteb_import import imported_scores
 from harness.report.bias import finer_view
 from harness.report.cells import Cell, Column, Row, Table
 from harness.report.layout import SAMPLE, layout_of, subset_order, task_order

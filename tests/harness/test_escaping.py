@@ -28,8 +28,8 @@ from harness.cli.progress import watch
 from harness.cli.rerun import _printed
 from harness.errors import InputError
 from harness.gate import Checked, Finding, github, junit, text
-from harness.interchange.mteb_export import mteb_files
 from harness.mining.bitext import read_sentences, to_tsv
+from harness.published.mteb import mteb_files
 from harness.report.cells import Cell, Column, Table
 from harness.report.cells import Row as TableRow
 from harness.report.pages import BEGIN, END, make_pages, report
