@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness import escaping
+from harness.cli import say
 from harness.cli.options import format_option
 from harness.errors import HarnessError, InputError
 from harness.report.render import ENTRY_FORMATS, render, render_long
 
 if TYPE_CHECKING:
-    from harness.registry import EncoderInfo
     from harness.report.cells import Table
 
 
@@ -58,62 +57,57 @@ def _fetch(aliases: Sequence[str]) -> bool:
     from harness.containment import contained
     from harness.registry import encoder_info, one_line
 
-    chosen = {alias: encoder_info(alias) for alias in aliases}
-    for alias, info in chosen.items():
+    infos = {alias: encoder_info(alias) for alias in aliases}
+    for alias, info in infos.items():
         if not info.is_alias:
             raise InputError(f"{alias!r} is a kind of encoder ({alias}:{info.location_form}); only an alias is fetched")
         info.check_installed(f"encoder {alias!r}")
     failed = 0
-    for alias, info in chosen.items():
+    for alias, info in infos.items():
         if recipe := info.missing_recipe:
-            typer.echo(escaping.terminal(f"{alias}: nothing to fetch, it must be made: {recipe}"), err=True)
+            say(f"{alias}: nothing to fetch, it must be made: {recipe}")
             failed += 1
-            continue
-        if info.fetch is None:
-            typer.echo(f"{alias}: nothing needs fetching", err=True)
-            continue
-        typer.echo(f"{alias}: fetching", err=True)
-        try:
-            with contained():
-                info.fetch()
-        except (Exception, SystemExit) as error:  # a network, a third party's code; the other aliases go on
-            typer.echo(escaping.terminal(f"{alias}: not fetched: {one_line(error)}"), err=True)
-            failed += 1
+        elif info.fetch is None:
+            say(f"{alias}: nothing needs fetching")
         else:
-            typer.echo(f"{alias}: fetched", err=True)
+            say(f"{alias}: fetching")
+            try:
+                with contained():
+                    info.fetch()
+            except (Exception, SystemExit) as error:  # a network, a third party's code; the other aliases go on
+                say(f"{alias}: not fetched: {one_line(error)}")
+                failed += 1
+            else:
+                say(f"{alias}: fetched")
     return not failed
 
 
 def _rows() -> list[EncoderRow]:
-    """Aliases first, then kinds; each sorted by name."""
+    """Aliases first, then kinds; each sorted by name. What is both has a row of either."""
     from harness.registry import encoder_info, encoder_names, one_line
 
     rows = []
     for name in encoder_names():
         try:
-            rows += _rows_of(name, encoder_info(name))
+            info = encoder_info(name)
+            needs = info.needs(name)
+            row = EncoderRow(
+                encoder=name,
+                state=f"needs {needs}" if needs else "ready",
+                dim=info.dim,
+                licence=info.licence,
+                backend=info.backend,
+                description=info.description,
+            )
+            if info.is_alias:
+                rows.append(row)
+            if info.is_kind:
+                state = "ready" if info.is_installed else f"needs {info.install_command}"
+                rows.append(replace(row, encoder=f"{name}:{info.location_form}", state=state, is_kind=True))
         except HarnessError as error:
             reason = one_line(error.__cause__ or error)
             rows.append(EncoderRow(name, f"broken: {' '.join(reason.split())}"))
     return sorted(rows, key=lambda row: row.is_kind)
-
-
-def _rows_of(name: str, info: EncoderInfo) -> list[EncoderRow]:
-    """One row; two for a kind that is an alias too."""
-    needs = info.needs(name)
-    row = EncoderRow(
-        encoder=name,
-        state=f"needs {needs}" if needs else "ready",
-        dim=info.dim,
-        licence=info.licence,
-        backend=info.backend,
-        description=info.description,
-    )
-    rows = [row] if info.is_alias else []
-    if info.is_kind:
-        state = "ready" if info.is_installed else f"needs {info.install_command}"
-        rows.append(replace(row, encoder=f"{name}:{info.location_form}", state=state, is_kind=True))
-    return rows
 
 
 def tables(rows: Sequence[EncoderRow]) -> list[Table]:

@@ -9,14 +9,12 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from harness.errors import HarnessError
 from harness.results import Result, mean_metrics
@@ -112,44 +110,10 @@ class PublishedScore:
         return f"{self.citation}, {self.full_table}{f' ({self.edition})' if self.edition else ''}"
 
 
-@dataclass(frozen=True)
-class _Table:
-    """A table of a file; `reimers2020.toml` describes the keys."""
-
-    table: str
-    task: str
-    columns: list[str]
-    subsets: list[str]
-    rows: list[list[Any]]  # name, edition, then a cell a column: Decimal or "-"
-    metric: str = ""
-    suffix: str = ""
-    numbered: str = ""
-    metrics: list[str] = field(default_factory=list)
-    parts: dict[str, list[str]] = field(default_factory=dict)
-    models: dict[str, str | list[str]] | None = None
-    needs: str = ""
-    sizes: list[str] = field(default_factory=list)
-    experiment: str = ""
-
-
-@dataclass(frozen=True)
-class _File:
-    name: str
-    citation: str
-    tables: list[_Table]
-    versions: list[str] = field(default_factory=list)
-    models: dict[str, str | list[str]] = field(default_factory=dict)
-    notes: dict[str, str] = field(default_factory=dict)
-    hub: dict[str, str] = field(default_factory=dict)
-
-
 @cache
 def published_scores() -> tuple[PublishedScore, ...]:
     """Every published figure, source by source in the order of the tables."""
-    files = map(_read, _FILES)
-    return tuple(
-        score for file in files for table in file.tables for row in table.rows for score in _row(file, table, *row)
-    )
+    return tuple(score for name in _FILES for score in _scores(source_file(name)))
 
 
 def paper_scores() -> tuple[PublishedScore, ...]:
@@ -157,50 +121,46 @@ def paper_scores() -> tuple[PublishedScore, ...]:
     return tuple(score for score in published_scores() if score.source == PAPER)
 
 
-def hub_ids() -> dict[str, str]:
-    """The models of mteb's figures: printed row -> id on the hub."""
-    return _read("mteb").hub
-
-
 @cache
-def _read(name: str) -> _File:
+def source_file(name: str) -> dict[str, Any]:
+    """The content of a source's file; `reimers2020.toml` describes the keys."""
     text = Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8")
-    # Decimal keeps the digits that were printed: 83.00 is not 83.0.
-    return msgspec.convert(tomllib.loads(text, parse_float=Decimal), _File)
+    return tomllib.loads(text, parse_float=Decimal)  # keeps the digits that were printed: 83.00 is not 83.0
 
 
-def _row(
-    file: _File, table: _Table, printed_name: str, edition: str, *cells: Decimal | str
-) -> Iterator[PublishedScore]:
-    spec = (file.models if table.models is None else table.models).get(printed_name, [])
-    models = (spec,) if isinstance(spec, str) else tuple(spec)
-    versions = tuple(edition.split()) if file.versions else ()
-    is_experiment = bool(table.experiment) and not models
-    stated = table.experiment.format(row=printed_name) if is_experiment else printed_name
-    for i, (column, subset, cell) in enumerate(zip(table.columns, table.subsets, cells, strict=True)):
-        if not subset or cell == "-":
-            continue
-        size = table.sizes[i] if table.sizes else cells[i - 1] if i else ""
-        yield PublishedScore(
-            source=file.name,
-            citation=file.citation,
-            table=table.table,
-            row=printed_name + table.suffix,
-            column=column,
-            edition="" if len(versions) == len(file.versions) > 0 else edition,
-            task=table.task,
-            subset=subset,
-            metric=table.metrics[i] if i < len(table.metrics) else table.metric,
-            printed=str(cell),
-            models=models,
-            notes=tuple(file.notes.get(model, "") for model in models),
-            name=parse_spec(models[0]).stored_name if models else stated,
-            numbered=table.numbered,
-            versions=versions,
-            parts=tuple(table.parts.get(subset, ())),
-            needs="" if models else table.needs.format(row=printed_name, column=column, size=size),
-            is_experiment=is_experiment,
-        )
+def _scores(file: Mapping[str, Any]) -> Iterator[PublishedScore]:
+    all_versions = file.get("versions", ())
+    for table in file["tables"]:
+        for printed_name, edition, *cells in table["rows"]:
+            spec = table.get("models", file["models"]).get(printed_name, ())
+            models = (spec,) if isinstance(spec, str) else tuple(spec)
+            versions = tuple(edition.split()) if all_versions else ()
+            is_experiment = not models and "experiment" in table
+            stated = table["experiment"].format(row=printed_name) if is_experiment else printed_name
+            for i, (column, subset, cell) in enumerate(zip(table["columns"], table["subsets"], cells, strict=True)):
+                if not subset or cell == "-":
+                    continue
+                size = table["sizes"][i] if "sizes" in table else cells[i - 1] if i else ""
+                yield PublishedScore(
+                    source=file["name"],
+                    citation=file["citation"],
+                    table=table["table"],
+                    row=printed_name + table.get("suffix", ""),
+                    column=column,
+                    edition="" if len(versions) == len(all_versions) > 0 else edition,
+                    task=table["task"],
+                    subset=subset,
+                    metric=table["metrics"][i] if i < len(table.get("metrics", ())) else table["metric"],
+                    printed=str(cell),
+                    models=models,
+                    notes=tuple(file.get("notes", {}).get(model, "") for model in models),
+                    name=parse_spec(models[0]).stored_name if models else stated,
+                    numbered=table.get("numbered", ""),
+                    versions=versions,
+                    parts=tuple(table.get("parts", {}).get(subset, ())),
+                    needs="" if models else table["needs"].format(row=printed_name, column=column, size=size),
+                    is_experiment=is_experiment,
+                )
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from pathlib import PurePosixPath
 from harness.data.tatoeba import GROUPS
 from harness.escaping import json_text
 from harness.names import check_name, split_tag
+from harness.published import source_file
 from harness.results import Result, seconds_of
 
 ORGANISATION = "multilingual-embedding-harness"
@@ -67,30 +68,14 @@ _STS_LANGUAGES = {
     **{"en": "eng-Latn", "es": "spa-Latn", "ar": "ara-Arab", "de": "deu-Latn", "tr": "tur-Latn"},
     **{"fr": "fra-Latn", "it": "ita-Latn", "nl": "nld-Latn"},
 }
-# mteb's scripts of LASER's languages; all others are written in Latin letters.
-_SCRIPTS = {
-    "Arab": "ara arq arz pes uig urd",
-    "Armn": "hye",
-    "Beng": "ben",
-    "Cyrl": "bel bul kaz mhr mkd mon orv rus srp tat ukr",
-    "Deva": "awa hin mar max",
-    "Ethi": "amh",
-    "Geor": "kat",
-    "Grek": "ell",
-    "Hang": "kor",
-    "Hans": "cmn wuu",
-    "Hant": "yue",
-    "Hebr": "heb yid",
-    "Jpan": "jpn",
-    "Khmr": "khm",
-    "Mlym": "mal",
-    "Taml": "tam",
-    "Telu": "tel",
-    "Tfng": "ber",
-    "Thai": "tha",
-}
-_SCRIPT_OF = {code: script for script, codes in _SCRIPTS.items() for code in codes.split()}
 _BUCC = {name: name for name in ("de-en", "fr-en", "ru-en", "zh-en")}
+
+
+def _with_script(code: str) -> str:
+    """mteb's name of one of LASER's languages: `kat-Geor`."""
+    scripts = (script for script, codes in source_file("mteb")["scripts"].items() if code in codes.split())
+    return f"{code}-{next(scripts, 'Latn')}"
+
 
 TASKS = (
     MtebTask(
@@ -112,7 +97,7 @@ TASKS = (
         subsets={code: f"{code}-eng" for code in GROUPS["all"]},
         main_score="f1",
         revision="69e8f12da6e31d59addadda9a9c8a2e601a0e282",
-        languages={code: (f"{code}-{_SCRIPT_OF.get(code, 'Latn')}", "eng-Latn") for code in GROUPS["all"]},
+        languages={code: (_with_script(code), "eng-Latn") for code in GROUPS["all"]},
     ),
     MtebTask(name="BUCC", task="mteb-bucc", metrics={"f1_weighted_top1": "f1"}, subsets=_BUCC, main_score="f1"),
     MtebTask(name="BUCC.v2", task="mteb-bucc-v2", metrics={"f1_weighted_top1": "f1"}, subsets=_BUCC, main_score="f1"),

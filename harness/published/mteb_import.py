@@ -23,7 +23,7 @@ import msgspec
 
 from harness.errors import InputError
 from harness.files import refuse_way_out
-from harness.published import PublishedScore, hub_ids, published_scores
+from harness.published import PublishedScore, published_scores, source_file
 from harness.published.mteb import BY_MTEB_NAME, ORGANISATION, SPLIT, MtebTask
 from harness.results import cannot_write, write_atomically
 from harness.schema import Name, Number, read_json
@@ -338,7 +338,7 @@ def _published(result: ImportedResult) -> Iterator[PublishedScore]:
 def _known_models() -> dict[str, PublishedScore]:
     """Hub id -> a published figure of mteb's: it says which encoders are the very same model."""
     by_row = {score.row: score for score in published_scores() if score.source == "mteb"}
-    return {hub_id: by_row[row] for row, hub_id in hub_ids().items()}
+    return {hub_id: by_row[row] for row, hub_id in source_file("mteb")["hub"].items()}
 
 
 def _safe(name: str) -> str:
