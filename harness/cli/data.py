@@ -15,7 +15,7 @@ from harness.data.catalogue import DataSet, catalogue, find_set
 from harness.data.sources import DataDir, data_root, open_data_dir
 from harness.errors import InputError, unknown_name
 from harness.escaping import terminal
-from harness.report.render import ENTRY_FORMATS, render, render_long
+from harness.report.render import TABLE_FORMATS, render, render_long
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -49,7 +49,9 @@ def _root(data_dir: Path | None) -> Path:
 @app.command()
 def status(
     data_dir: DataDirOption = None,
-    format: Annotated[str, format_option("an entry a data set")] = "table",
+    format: Annotated[
+        str, format_option("an entry a data set, with all checksums", (*TABLE_FORMATS, "json"))
+    ] = "table",
 ) -> None:
     """Show every data set the harness knows: how much of it is in the data directory, its sha256, its licence."""
     from harness.data.inventory import set_status
@@ -57,7 +59,7 @@ def status(
 
     data = open_data_dir(_root(data_dir))
     rows = [set_status(dataset, data) for dataset in catalogue().values()]
-    if format in ENTRY_FORMATS:
+    if format == "json":
         typer.echo(render_long([asdict(row) for row in rows], format))
         return
     heads = {"set": False, "state": False, "files": True, "bytes": True, "sha256": False, "found in": False}

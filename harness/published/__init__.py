@@ -165,7 +165,7 @@ def _scores(file: Mapping[str, Any]) -> Iterator[PublishedScore]:
 
 @dataclass(frozen=True)
 class Measured:
-    """A measured score: the name that its record is stored under, the spec string and the fingerprint in it.
+    """A measured score, with the encoder's name, spec string and fingerprint as its record has them.
 
     `note`: what a reader of the difference to a published figure must know.
     """
@@ -180,8 +180,8 @@ class Measured:
 class Measurements:
     """Results, looked up by published figures.
 
-    Subset names with a tag are never equal to a published figure's; results on files that are known not to be the
-    published ones are left out.
+    Results on stand-ins are never found: their subsets' names have a tag, those of published figures have none. Results
+    on files that are known not to be the published ones are left out.
     """
 
     def __init__(self, results: Iterable[Result]):
@@ -191,11 +191,11 @@ class Measurements:
                 self._by_subset.setdefault((result.task, result.subset), []).append(result)
 
     def measured(self, score: PublishedScore) -> Measured | None:
-        """The score that was measured with the same model; of several, the first of `of_each_model`."""
+        """The score that was measured with the same model; the first of `of_each_model` where there are several."""
         return next(iter(self.of_each_model(score)), None)
 
     def of_each_model(self, score: PublishedScore) -> list[Measured]:
-        """One score for each of the figure's models that was measured: that which is stored under the model's name."""
+        """A score of each of the figure's models that was measured, preferably the one stored under its name."""
         chosen = []
         for model, note in zip(score.models, score.notes, strict=True):
             name = parse_spec(model).stored_name
@@ -206,7 +206,7 @@ class Measurements:
         return chosen
 
     def of_any_model(self, score: PublishedScore) -> list[Measured]:
-        """What every encoder has where the published figure stands, whatever the model."""
+        """The score of every encoder on the task, subset and metric of the figure."""
         stored = [r for r in self._by_subset.get((score.task, score.subset), ()) if score.metric in r.metrics]
         if stored or not score.parts:
             return [Measured(r.encoder, r.spec, r.fingerprint, r.metrics[score.metric]) for r in stored]
@@ -250,10 +250,7 @@ def _changes(spec: Spec) -> dict[str, str]:
 
 
 def _opened(spec: Spec) -> tuple[object, str | None, dict[str, str]]:
-    """What opens the model, where it is, and the options that count.
-
-    Those that an alias implies are among them, those with their default are not.
-    """
+    """What opens the model, where it is, and the options that differ from their defaults, an alias's own included."""
     from harness.registry import encoder_info  # imports NumPy, and most specs are equal or different at sight
 
     info = encoder_info(spec.head)

@@ -1,9 +1,9 @@
 """Result files of mteb: read without its package, stored below a results folder, and as published figures.
 
-It reads the files of `TaskResult`, and those from before mteb 1.11. Layout: `MODEL/REVISION/TASK.json` with
+They are those of `TaskResult`, and those from before mteb 1.11. Layout: `MODEL/REVISION/TASK.json` with
 `model_meta.json` beside it, as in a `ResultCache` and in mteb's repository of results,
-https://github.com/embeddings-benchmark/results. They are stored as `imported/MODEL/REVISION/TASK.json`. They are
-nobody's measurement here: tables show them as published, with mteb's model, revision and version as source.
+https://github.com/embeddings-benchmark/results. Below a results folder they are `imported/MODEL/REVISION/TASK.json`.
+They are nobody's measurement here: tables show them as published, with mteb's model, revision and version as source.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def read_results(paths: Iterable[Path]) -> Import:
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
         files = sorted(file for name in BY_MTEB_NAME for file in path.rglob(f"{name}.json"))
-        # Without its description an experiment (`MODEL/REVISION/experiments/NAME`) is of nobody knows what.
+        # Without a description, nothing tells which model an experiment (`MODEL/REVISION/experiments/NAME`) is of.
         files = [file for file in files if "experiments" not in file.parts or (file.parent / _META).is_file()]
         if not files:
             names = ", ".join(f"{name}.json" for name in BY_MTEB_NAME)

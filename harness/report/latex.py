@@ -16,7 +16,7 @@ def latex(table: Table) -> str:
         r"% needs \usepackage{booktabs}",
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{escaping.latex(table.title)}}}",
+        *([rf"\caption{{{escaping.latex(table.title)}}}"] if table.title else []),
         rf"\begin{{tabular}}{{{''.join('r' if c.is_number else 'l' for c in columns)}}}",
         r"\toprule",
         *_latex_headings(columns),

@@ -53,9 +53,9 @@ def published_boards(
 ) -> list[Table]:
     """For each task with published figures, two tables (the second where there is something to compare).
 
-    One with a row for what each encoder measured and a row, marked as published, for each source of figures of it; its
-    columns are those that have published figures. One with a line for every figure that was measured too, and the
-    difference. Training experiments are left out of the former, unless nothing else is asked for.
+    The first has a row for each encoder that was measured, and a row for each source of published figures; its columns
+    are those that have published figures. Training experiments are left out of it, unless nothing else is asked for.
+    The second has a row for every figure that was measured too, with the difference.
     """
     tables = []
     for task in task_order(score.task for score in scores):
@@ -192,7 +192,7 @@ def _differences(task: str, results: Sequence[Result], scores: Sequence[Publishe
 
 
 def comparison_notes(compared: Iterable[tuple[PublishedScore, Measured]]) -> list[str]:
-    """What a reader of these differences must know of single encoders, a line each."""
+    """What a reader of these differences must know about single encoders, a line each."""
     pairs = (f"{measured.encoder} ({score.source}): {measured.note}" for score, measured in compared if measured.note)
     return list(dict.fromkeys(pairs))
 

@@ -8,10 +8,11 @@ import json
 import sys
 
 import pytest
+from gate_runs import leaderboard_here
 from result_records import STS_SIGNATURE, record, small_board, sts
 
 from harness.report.cells import Cell, Column, Row, Table
-from harness.report.render import render, render_long
+from harness.report.render import ENTRY_FORMATS, FORMATS, TABLE_FORMATS, render, render_long
 from harness.report.tables import boards, long_form
 from harness.report.terminal import plain_text
 from harness.significance.store import Entry, Statistics, digest
@@ -347,3 +348,53 @@ def test_intervals_in_the_long_form() -> None:
     known = {"sts17": Statistics("s", 0.95, {("muse", "en-en"): Entry(digest(result), {"spearman": (75.1234, 83.8)})})}
     spearman, pearson = long_form([result], statistics=known)
     assert (spearman["low"], spearman["high"], pearson["low"], pearson["high"]) == (75.1234, 83.8, None, None)
+
+
+PROSE = Table(
+    "",
+    (Column("a", is_number=False), Column("n"), *(Column(head, is_number=False, is_prose=True) for head in ("x", "y"))),
+    (
+        Row((Cell("first", "code"), Cell("1"), Cell("short"), Cell("a text of some length"))),
+        Row((Cell("b"), Cell("22"), Cell("two words"), Cell(""))),
+    ),
+)
+
+
+def test_prose_in_a_pipe_is_in_its_row() -> None:
+    expected = """\
+a       n  x  y
+---------
+first   1  short  a text of some length
+b      22  two words"""
+    assert plain_text(PROSE) == expected
+
+
+def test_prose_that_does_not_fit_is_below_its_row() -> None:
+    expected = """\
+a       n  x  y
+---------
+first   1  short
+    a text of
+    some length
+b      22
+    two words"""
+    assert plain_text(PROSE, 17) == expected
+
+
+def test_a_table_alone_in_markdown_and_latex() -> None:
+    expected = """\
+| a       |   n | x | y |
+| ------- | --: | --- | --- |
+| `first` |   1 | short | a text of some length |
+| b       |  22 | two words |  |"""
+    assert render(PROSE, "md") == expected
+    assert "first & 1 & short & a text of some length \\\\" in render(PROSE, "latex")
+
+
+def test_every_command_offers_every_format(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("show", "compare", "reproduce", "encoders"):
+        assert leaderboard_here(command, "--help") == 0
+        assert f"<{'|'.join(FORMATS)}>" in capsys.readouterr().out
+    assert leaderboard_here("show", "--format", "docx") == 2
+    assert "'docx' is not one of 'table', 'md', 'latex', 'csv', 'json'." in capsys.readouterr().err
+    assert [render(PROSE, format) for format in TABLE_FORMATS] and [render_long([], format) for format in ENTRY_FORMATS]
