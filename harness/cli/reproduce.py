@@ -117,6 +117,8 @@ def _as_table(lines: Sequence[Line]) -> Table:
 
 
 def _entry(line: Line) -> dict[str, object]:
+    from harness.report.published import comparison_values
+
     score, measured = line.score, line.measured
     return {
         "table": score.table,
@@ -128,8 +130,6 @@ def _entry(line: Line) -> dict[str, object]:
         "metric": score.metric,
         "published": score.value,
         "encoder": measured.encoder if measured else score.name if score.models else None,
-        "measured": measured.value if measured else None,
-        "difference": round(measured.value - score.value, 6) if measured else None,
-        "note": (measured.note or None) if measured else None,
+        **comparison_values(score, measured),
         "needs": line.needs or None,
     }

@@ -58,7 +58,7 @@ class Cell:
 class Column:
     """Heading of a column, in two levels where several columns belong together (`de-en` over `f1_train`).
 
-    `is_prose`: its texts may be longer than a line; the columns behind it are such ones too.
+    `is_prose`: its texts may be longer than a line. Such columns stand behind all others.
     """
 
     head: str

@@ -204,6 +204,14 @@ def comparison(score: PublishedScore, measured: Measured) -> tuple[str, str, str
     return f"{value:.{digits}f}", score.printed, f"{difference:+.{digits}f}"
 
 
+def comparison_values(score: PublishedScore, measured: Measured | None) -> dict[str, float | str | None]:
+    """The same for entries: `measured`, `difference` and `note`, each None where there is none."""
+    if measured is None:
+        return dict.fromkeys(("measured", "difference", "note"))
+    difference = round(measured.value - score.value, 6)
+    return {"measured": measured.value, "difference": difference, "note": measured.note or None}
+
+
 def _notes(rows: Sequence[Row], lines: Iterable[_Line]) -> list[str]:
     notes = [f"source: {_HERE} here, or where the figure is published (these rows in italics)"]
     if any(cell.value is None for row in rows for cell in row.cells):
@@ -240,7 +248,6 @@ def with_published(
     blank = dict.fromkeys(("row", "measured", "difference", "note"))
     merged = [{**entry, **blank} for entry in entries]
     for score in scores:
-        measured = measurements.measured(score)
         entry = {
             "encoder": score.name,
             "task": score.task,
@@ -251,9 +258,7 @@ def with_published(
             "source": score.full_source,
             **dict.fromkeys(("fingerprint", "dataset", "dataset_sha256", "created")),
             "row": score.row,
-            "measured": measured.value if measured else None,
-            "difference": round(measured.value - score.value, 6) if measured else None,
-            "note": (measured.note or None) if measured else None,
+            **comparison_values(score, measurements.measured(score)),
         }
         merged.append(entry)
     ordered = []
