@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.published import PublishedScore, published_scores
-from harness.published.matching import Measurements
+from harness.published import Measurements, PublishedScore, published_scores
 from harness.results import ResultStore
 
 STORE = ResultStore(Path(__file__).parents[1] / "results")
@@ -19,7 +18,7 @@ def published(source: str, model: str) -> list[PublishedScore]:
 
 def test_minilm_has_the_scores_that_mteb_stores() -> None:
     measurements = Measurements(STORE.load("minilm"))
-    compared = {s.subset: (m.value, s.value) for s in published("mteb", "minilm") if (m := measurements.of(s))}
+    compared = {s.subset: (m.value, s.value) for s in published("mteb", "minilm") if (m := measurements.measured(s))}
     assert compared.keys() >= {"en-en", "es-es", "ar-ar", "en-ar", "en-es", "en-tr"}
     for measured, theirs in compared.values():
         assert measured == pytest.approx(theirs, abs=0.05)
@@ -37,6 +36,6 @@ def test_muse_is_near_the_savedmodel() -> None:
     """Ours has 6-bit embeddings and keeps capitals: near is all that can be asked, and no table compares them."""
     [cnn] = published("sts_eval", "muse-tfhub")
     results = STORE.load("muse", "sts17")
-    assert Measurements(results).of(cnn) is None
+    assert Measurements(results).measured(cnn) is None
     [measured] = [r.metrics["spearman"] for r in results if r.subset == cnn.subset == "es-es"]
     assert measured == pytest.approx(cnn.value, abs=0.5)

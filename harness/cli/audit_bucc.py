@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
-from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,8 +19,10 @@ from harness.cli.options import (
     DeviceOption,
     OneEncoderOption,
     ResultsOption,
+    format_option,
     results_folder,
 )
+from harness.report.render import TABLE_FORMATS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,13 +35,6 @@ if TYPE_CHECKING:
     from harness.tasks.task import Encode
 
 _TOP, _RIVALS = 60, 2
-
-
-class Format(str, Enum):
-    """How to print what the verdicts give."""
-
-    table = "table"
-    json = "json"
 
 
 def audit_bucc(
@@ -70,7 +64,7 @@ def audit_bucc(
     cache_dir: CacheDirOption = None,
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
-    format: Annotated[Format, typer.Option(help="How to print what the verdicts give.")] = Format.table,
+    format: Annotated[str, format_option("what the verdicts give", (*TABLE_FORMATS, "json"))] = "table",
 ) -> None:
     """Have the best mined pairs that are not in BUCC's gold reviewed, and score again with those that are translations.
 
@@ -126,7 +120,8 @@ def audit_bucc(
     candidates = describe(training, positions, pair, source, found)
     if review:
         result = audit(training, candidates, match_verdicts(review, origin, candidates))
-        typer.echo(_as_json(result, origin) if format is Format.json else _as_table(result, model.name, subset))
+        is_json = format == "json"
+        typer.echo(_as_json(result, origin) if is_json else _as_table(result, model.name, subset, format))
     elif out is not None:
         write_review(out, origin, candidates)
         n_above = sum(one.above_threshold for one in candidates)
@@ -173,7 +168,7 @@ def _encode(model: Encoder, subset: str, cache_dir: Path | None, progress: Watch
     return encode
 
 
-def _as_table(result: Audit, encoder: str, subset: str) -> str:
+def _as_table(result: Audit, encoder: str, subset: str, format: str) -> str:
     from harness.report.cells import Cell, Column, Row, Table
     from harness.report.render import render
 
@@ -205,7 +200,7 @@ def _as_table(result: Audit, encoder: str, subset: str) -> str:
         )
     columns = tuple(Column(head, is_number=head != "metric") for head in heads)
     table = Table(f"BUCC audit of {encoder} on {subset}, scores x 100", columns, tuple(rows), tuple(notes))
-    return render(table, width=120)
+    return render(table, format, width=120)
 
 
 def _as_json(result: Audit, origin: dict[str, str]) -> str:

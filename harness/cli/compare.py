@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +17,7 @@ from harness.cli.options import (
     ResultsOption,
     SubsetOption,
     TaskOption,
+    format_option,
     results_folder,
 )
 
@@ -26,16 +26,6 @@ if TYPE_CHECKING:
     from harness.runner import Planned, Progress
     from harness.spec import Spec
     from harness.stats import Resampling
-
-
-class Format(str, Enum):
-    """How to print: tables (table, md, latex), or one entry a set and pair of encoders (csv, json)."""
-
-    table = "table"
-    md = "md"
-    csv = "csv"
-    json = "json"
-    latex = "latex"
 
 
 def compare(
@@ -63,9 +53,7 @@ def compare(
     cache_dir: CacheDirOption = None,
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
-    format: Annotated[
-        Format, typer.Option(help="table, md, latex: tables; csv, json: an entry a set and pair of encoders.")
-    ] = Format.table,
+    format: Annotated[str, format_option("an entry a set and pair of encoders")] = "table",
 ) -> None:
     """Compare encoders: differences with intervals and p-values per set and on average, and what may be concluded.
 
@@ -161,7 +149,7 @@ def _measure(
 
 
 def _printed(
-    format: Format,
+    format: str,
     compared: Sequence[Compared],
     measured: Sequence[Measured],
     plan: Resampling,
@@ -169,13 +157,11 @@ def _printed(
 ) -> str:
     from harness.comparison import conclusion, entries, significance, tables
     from harness.escaping import json_text
-    from harness.report.render import render, render_long
+    from harness.report.render import ENTRY_FORMATS, render, render_long
 
     names = [one.encoder for one in measured]
     signatures = {one.task.name: one.task.full_signature for one in planned}
-    if format is Format.csv:
-        return render_long(entries(compared, names, plan), "csv")
-    if format is Format.json:
+    if format == "json":
         found = {
             "conclusion": conclusion(compared, names, significance(plan)),
             "differences": entries(compared, names, plan),
@@ -187,4 +173,6 @@ def _printed(
             "signatures": {task: f"{text}|{plan.signature}" for task, text in signatures.items()},
         }
         return json_text(found, indent=2)
-    return "\n\n".join(render(table, format.value) for table in tables(compared, names, plan, signatures))
+    if format in ENTRY_FORMATS:
+        return render_long(entries(compared, names, plan), format)
+    return render(tables(compared, names, plan, signatures), format)

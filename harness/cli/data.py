@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.options import DataDirOption
+from harness.cli.options import DataDirOption, format_option
 from harness.data.catalogue import DataSet, catalogue, find_set
 from harness.data.sources import DataDir, data_root, open_data_dir
 from harness.errors import InputError, unknown_name
-from harness.escaping import json_text, terminal
+from harness.escaping import terminal
+from harness.report.render import TABLE_FORMATS, render, render_long
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from harness.data.inventory import SetStatus
+    from harness.report.cells import Row
 
-_WIDTH = 100  # characters a line of the tables
+_WIDTH = 100  # characters a line of the table
 _SHORT = 12  # of a sha256 in a table; JSON has all of it
 
 app = typer.Typer(help="Show, fetch and verify the data sets.", no_args_is_help=True)
-
-
-class Format(str, Enum):
-    """How to print."""
-
-    table = "table"
-    json = "json"
 
 
 SetsArgument = Annotated[list[str] | None, typer.Argument(metavar="[SET]...", help="Data sets; all if none is named.")]
@@ -56,42 +49,35 @@ def _root(data_dir: Path | None) -> Path:
 @app.command()
 def status(
     data_dir: DataDirOption = None,
-    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
+    format: Annotated[
+        str, format_option("an entry a data set, with all checksums", (*TABLE_FORMATS, "json"))
+    ] = "table",
 ) -> None:
     """Show every data set the harness knows: how much of it is in the data directory, its sha256, its licence."""
     from harness.data.inventory import set_status
+    from harness.report.cells import Column, Table
 
     data = open_data_dir(_root(data_dir))
     rows = [set_status(dataset, data) for dataset in catalogue().values()]
-    if format is Format.json:
-        typer.echo(json_text([asdict(row) for row in rows], indent=2, sort_keys=True))
+    if format == "json":
+        typer.echo(render_long([asdict(row) for row in rows], format))
         return
-    _echo_table([("set", "state", "files", "bytes", "sha256", "found in"), *map(_cells, rows)], numbers=(2, 3))
-    typer.echo()
-    # On lines of their own: the longest would take the whole width of the table above.
-    name_width = max(len(row.name) for row in rows) + 2
-    for name, licence in [("set", "licence"), *((row.name, row.licence) for row in rows)]:
-        for line in textwrap.wrap(licence, _WIDTH - name_width):
-            typer.echo(f"{name:<{name_width}}{line}")
-            name = ""
+    heads = {"set": False, "state": False, "files": True, "bytes": True, "sha256": False, "found in": False}
+    columns = (
+        *(Column(head, is_number=is_number) for head, is_number in heads.items()),
+        Column("licence", is_number=False, is_prose=True),
+    )
+    typer.echo(render(Table("", columns, tuple(map(_row, rows))), format, width=_WIDTH))
 
 
-def _cells(row: SetStatus) -> tuple[str, ...]:
-    is_absent = row.state == "absent"
-    digest = "-" if is_absent else row.sha256[:_SHORT] if row.sha256 else "unreadable"
-    where = "-" if is_absent else f"{row.folder}/"
-    return row.name, row.state, f"{row.files}/{row.expected}", f"{row.bytes:,}", digest, where
+def _row(status: SetStatus) -> Row:
+    from harness.report.cells import Cell, Row
 
-
-def _echo_table(table: Sequence[Sequence[str]], numbers: Container[int]) -> None:
-    """Print rows of cells in columns; those in `numbers` are aligned to the right."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for line in table:
-        cells = (
-            cell.rjust(width) if column in numbers else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        typer.echo("  ".join(cells).rstrip())
+    digest, where = None, None
+    if status.state != "absent":
+        digest, where = status.sha256[:_SHORT] if status.sha256 else "unreadable", f"{status.folder}/"
+    counts = (f"{status.files}/{status.expected}", f"{status.bytes:,}")
+    return Row(tuple(map(Cell, (status.name, status.state, *counts, digest, where, status.licence))))
 
 
 def _show(bars: Progress, bar: TaskID, name: str, done: int, total: int | None) -> None:

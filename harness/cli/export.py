@@ -38,7 +38,7 @@ def export(
     from harness.errors import InputError
     from harness.escaping import terminal_line
     from harness.files import refuse_way_out
-    from harness.interchange.mteb_export import mteb_files
+    from harness.published.mteb import mteb_files
     from harness.report.selection import select, stored
     from harness.results import ResultStore, cannot_write, write_atomically
 

@@ -24,8 +24,7 @@ def import_results(
     measured. A second import of the same model, revision and task replaces the first. What `export` wrote is left out.
     """
     from harness.escaping import terminal_line
-    from harness.interchange.imported import store
-    from harness.interchange.mteb_import import read_results
+    from harness.published.mteb_import import read_results, store
 
     results = results_folder(results)
     read = read_results(paths)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from harness.cli import say
+from harness.report.render import FORMATS, TABLE_FORMATS
 
 _RESULTS = "leaderboard-results"
 RESULTS_DEFAULT = f"$HARNESS_RESULTS or {_RESULTS}"
@@ -34,6 +36,19 @@ def _usable(cache_dir: Path | None) -> Path | None:
     from harness.cache import cache_folder
 
     return cache_folder(cache_dir)
+
+
+def format_option(entries: str, formats: Sequence[str] = FORMATS) -> Any:
+    """`--format`, one of these names. `entries`: what a format that prints no tables prints (`an entry a number`)."""
+
+    def check(name: str) -> str:
+        if name not in formats:
+            raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, formats))}.")
+        return name
+
+    long = [name for name in formats if name not in TABLE_FORMATS]
+    text = f"{', '.join(TABLE_FORMATS)}: tables; {', '.join(long)}: {entries}."
+    return typer.Option("--format", metavar=f"<{'|'.join(formats)}>", callback=check, help=text)
 
 
 DataDirOption = Annotated[

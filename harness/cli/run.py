@@ -104,7 +104,7 @@ def run(
         from harness.significance.store import StatisticsStore
 
         tables = boards(outcome.results, failed=outcome.holes, statistics=StatisticsStore(results).of(outcome.results))
-        typer.echo("\n\n".join(render(table, "table") for table in tables))
+        typer.echo(render(tables))
     if outcome.failures:
         error = outcome.failures[0][1]
         if isinstance(error, HarnessError) and not outcome.has_finished_one:

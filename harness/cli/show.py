@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Annotated, Any
 
 import typer
 
-from harness.cli.options import ResultsOption, results_folder
-
-
-class Format(str, Enum):
-    """How to print: tables (table, md, latex), or one entry a number (csv, json)."""
-
-    table = "table"
-    md = "md"
-    csv = "csv"
-    json = "json"
-    latex = "latex"
+from harness.cli.options import ResultsOption, format_option, results_folder
+from harness.report.render import ENTRY_FORMATS
 
 
 def _filter(name: str) -> Any:
@@ -39,9 +29,7 @@ def show(
             help="Column to sort by: a table's heading (avg-cross, encoder), or with csv and json a key (value).",
         ),
     ] = None,
-    format: Annotated[
-        Format, typer.Option(help="table, md, latex: a table a task; csv, json: an entry a number.")
-    ] = Format.table,
+    format: Annotated[str, format_option("an entry a number")] = "table",
     published: Annotated[
         bool, typer.Option("--published", help="Set published figures beside what was measured, with the difference.")
     ] = False,
@@ -75,12 +63,12 @@ def show(
     if record is not None:
         from harness.report.record import show_record
 
-        typer.echo(show_record(stored(ResultStore(results)), record, format.value, results))
+        typer.echo(show_record(stored(ResultStore(results)), record, format, results))
         return
     everything: list[Any]
     if published:
-        from harness.interchange.imported import imported_scores
         from harness.published import published_scores
+        from harness.published.mteb_import import imported_scores
         from harness.report.published import stored_if_any
 
         everything = [*stored_if_any(results), *published_scores(), *imported_scores(results)]
@@ -92,7 +80,7 @@ def show(
     chosen = [item for item in selected if isinstance(item, Result)]
     scores = [item for item in selected if not isinstance(item, Result)]
     statistics = StatisticsStore(results).of(chosen)
-    if format is Format.csv or format is Format.json:
+    if format in ENTRY_FORMATS:
         entries = long_form(chosen, metrics, statistics)
         if published:
             from harness.report.published import with_published
@@ -100,7 +88,7 @@ def show(
             entries = with_published(entries, chosen, scores)
         if sort is not None:
             entries = sort_entries(entries, sort)
-        typer.echo(render_long(entries, format.value))
+        typer.echo(render_long(entries, format))
         return
     tables = boards(chosen, metrics=metrics, statistics=statistics)
     if published:
@@ -113,4 +101,4 @@ def show(
             raise unknown_name("column", sort, (column.label for table in tables for column in table.columns))
         # A column of one task's table says nothing of another's.
         tables = [new or old for new, old in zip(by_column, tables, strict=True)]
-    typer.echo("\n\n".join(render(table, format.value) for table in tables))
+    typer.echo(render(tables, format))

@@ -1,18 +1,23 @@
-"""The finer view of language bias (`harness.stats.joining`): two tables of several encoders, a heat map of each."""
+"""The finer view of language bias on its page: what joining two sets costs, and which set is over- or under-scored.
+
+Two tables of several encoders, and a heat map of each, drawn from the values of `harness.stats.joining`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from harness import escaping
+from harness.errors import InputError
+from harness.names import check_name, split_tag
 from harness.report.cells import Cell, Column, Row, Table
-from harness.report.tables import tag_notes
-
-if TYPE_CHECKING:  # needs NumPy
-    from harness.stats.joining import Joining
+from harness.report.markdown import markdown
+from harness.report.tables import encoder_labels, rank_encoders, split_sample, tag_notes
+from harness.results import Result
+from harness.significance.store import JOINING, JoiningValues, Statistics
+from harness.tasks.described import described
 
 _SHIFT = (
     "mean rank of the cosines minus mean rank of the gold scores in the list of all sets, in per cent of its length; "
@@ -22,7 +27,45 @@ _COST = "Spearman's rho x 100 of the two sets joined minus the mean of the two s
 _UNTESTED = "descriptive: not tested"
 
 
-def bias_tables(joinings: Mapping[str, Joining], group: str) -> list[Table]:
+def finer_view(results: Sequence[Result], statistics: Statistics) -> tuple[list[str], dict[str, str]]:
+    """Parts of the page of the task's results, in Markdown; and by file name the heat maps (SVG) that they show.
+
+    They are of the largest group of sets that has joinings, once of real data and once of the bundled sample.
+
+    Raises:
+        InputError: stored costs or shifts are not one a set.
+    """
+    parts: list[str] = []
+    files: dict[str, str] = {}
+    for part in split_sample(results):
+        task = part[0].task
+        joinings = {
+            (r.subset, r.encoder): entry.more[JOINING]
+            for r in part
+            if (entry := statistics.entry(r)) and JOINING in entry.more
+        }
+        if not joinings:
+            continue
+        order = described(task).display.ranking
+        bases = {group: split_tag(group)[0] for group, _ in joinings}
+        group = min(bases, key=lambda g: (order.index(bases[g]) if bases[g] in order else len(order), g))
+        encoders = [e for e in rank_encoders(task, part, "actual")[0] if (group, e) in joinings]
+        for encoder in encoders:
+            values = joinings[group, encoder]
+            if {len(values["shift"]), len(values["cost"]), *map(len, values["cost"])} != {len(values["sets"])}:
+                raise InputError(f"the stored joinings of {encoder} on {group} are not one a set; measure them again")
+        labels, _ = encoder_labels(part, encoders)
+        tables = bias_tables({labels[e]: joinings[group, e] for e in encoders}, group)
+        parts += [markdown(table, level=2) for table in tables]
+        check_name(group, "subset")
+        for encoder in encoders:
+            name = f"{task}/{check_name(encoder, 'encoder')}-{group}.svg"
+            files[name] = heat_map(joinings[group, encoder], f"{encoder}, {group}")
+            parts.append(f"![What joining two sets costs {escaping.markdown(encoder)}]({escaping.link_target(name)})")
+    return parts, files
+
+
+def bias_tables(joinings: Mapping[str, JoiningValues], group: str) -> list[Table]:
     """Rank shift (a row an encoder, a column a set) and cost (a row a pair of sets, a column an encoder).
 
     `joinings`: by the encoder's label, in the order of rows and columns; `group`: the subset that they are of
@@ -30,37 +73,37 @@ def bias_tables(joinings: Mapping[str, Joining], group: str) -> list[Table]:
     """
     shifts: dict[str, dict[str, float]] = {}
     costs: dict[str, dict[tuple[str, str], float]] = {}
-    for encoder, joining in joinings.items():
-        values = joining.as_dict()
+    for encoder, values in joinings.items():
         sets, cost = values["sets"], values["cost"]
         shifts[encoder] = dict(zip(sets, values["shift"], strict=True))
         costs[encoder] = {(sets[i], sets[j]): cost[i][j] for i, j in combinations(range(len(sets)), 2)}
-    sets = list(dict.fromkeys(name for own in shifts.values() for name in own))
-    pairs = list(dict.fromkeys(pair for own in costs.values() for pair in own))
+    sets = list(dict.fromkeys(name for by_set in shifts.values() for name in by_set))
+    pairs = list(dict.fromkeys(pair for by_pair in costs.values() for pair in by_pair))
     if not pairs:
         return []
-    pairs.sort(key=lambda pair: fmean(own[pair] for own in costs.values() if pair in own))
+    pairs.sort(key=lambda pair: fmean(by_pair[pair] for by_pair in costs.values() if pair in by_pair))
     tags = tag_notes(sets)
-    shift_table = Table(
-        f"Language bias, {group}: rank shift of each set",
-        (Column("encoder", is_number=False), *map(Column, sets)),
-        tuple(Row((Cell(encoder), *_differences(own.get(name) for name in sets))) for encoder, own in shifts.items()),
-        (f"rank shift: {_SHIFT}", _UNTESTED, *tags),
-    )
-    cost_table = Table(
-        f"Language bias, {group}: cost of joining two sets",
-        (Column("sets joined", is_number=False), *map(Column, costs)),
-        (
-            *(Row((Cell(" + ".join(pair)), *_differences(own.get(pair) for own in costs.values()))) for pair in pairs),
-            Row((Cell("mean over the pairs"), *_differences(fmean(own.values()) for own in costs.values())), True),
+    shift_rows = (_row(encoder, map(by_set.get, sets)) for encoder, by_set in shifts.items())
+    cost_rows = (_row(" + ".join(pair), (by_pair.get(pair) for by_pair in costs.values())) for pair in pairs)
+    means = _row("mean over the pairs", (fmean(by_pair.values()) for by_pair in costs.values()), is_average=True)
+    return [
+        Table(
+            f"Language bias, {group}: rank shift of each set",
+            (Column("encoder", is_number=False), *map(Column, sets)),
+            tuple(shift_rows),
+            (f"rank shift: {_SHIFT}", _UNTESTED, *tags),
         ),
-        (f"cost: {_COST}", _UNTESTED, "order of pairs: mean over the encoders, the worst first", *tags),
-    )
-    return [shift_table, cost_table]
+        Table(
+            f"Language bias, {group}: cost of joining two sets",
+            (Column("sets joined", is_number=False), *map(Column, costs)),
+            (*cost_rows, means),
+            (f"cost: {_COST}", _UNTESTED, "order of pairs: mean over the encoders, the worst first", *tags),
+        ),
+    ]
 
 
-def _differences(values: Iterable[float | None]) -> list[Cell]:
-    return [Cell(value, "difference") for value in values]
+def _row(name: str, values: Iterable[float | None], *, is_average: bool = False) -> Row:
+    return Row((Cell(name), *(Cell(value, "difference") for value in values)), is_average)
 
 
 _CELL, _HEIGHT, _CHARACTER, _MARGIN = 50, 26, 8, 16  # pixels
@@ -71,13 +114,9 @@ _Colour = tuple[int, int, int]
 _BELOW, _MIDDLE, _ABOVE = (179, 88, 6), (247, 247, 247), (33, 102, 172)
 
 
-def heat_map(joining: Joining, title: str) -> str:
-    """Costs of every pair of sets and, beside them, each set's rank shift, as an SVG that needs nothing else.
-
-    Values are drawn as `as_dict` rounds them: a joining that was stored and read back gives the same bytes.
-    """
-    values = joining.as_dict()
-    sets, cost, shift = values["sets"], values["cost"], values["shift"]
+def heat_map(joining: JoiningValues, title: str) -> str:
+    """Costs of every pair of sets and, beside them, each set's rank shift, as an SVG that needs nothing else."""
+    sets, cost, shift = joining["sets"], joining["cost"], joining["shift"]
     label = _CHARACTER * max(len(name) for name in (*sets, "rank shift"))
     slanted = label * 3 // 4
     left, top = _MARGIN + label + 6, 2 * _MARGIN + 24 + slanted

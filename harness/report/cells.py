@@ -9,7 +9,7 @@ from typing import Literal
 MISSING = "–"
 BOLD = "bold: "
 """How the note on bold values begins; plain text says which sign stands for it."""
-Kind = Literal["text", "score", "gain", "difference", "threshold", "count"]
+Kind = Literal["text", "code", "score", "gain", "difference", "threshold", "count"]
 Key = tuple[str, str, str]
 """Task, subset, metric: what one number of an encoder is stored under."""
 
@@ -56,12 +56,16 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """Heading of a column, in two levels where several columns belong together (`de-en` over `f1_train`)."""
+    """Heading of a column, in two levels where several columns belong together (`de-en` over `f1_train`).
+
+    `is_prose`: its texts may be longer than a line. Such columns stand behind all others.
+    """
 
     head: str
     sub: str = ""
     is_number: bool = True
     is_average: bool = False
+    is_prose: bool = False
 
     @property
     def label(self) -> str:

@@ -15,13 +15,13 @@ from pathlib import Path
 from harness import escaping
 from harness.errors import InputError
 from harness.files import refuse_special, refuse_way_out
-from harness.interchange.imported import imported_scores
 from harness.names import check_name, split_tag
 from harness.published import PublishedScore, published_scores
+from harness.published.mteb_import import imported_scores
 from harness.report.cells import Cell, Column, Row, Table
+from harness.report.markdown import markdown, markdown_grid
 from harness.report.overview import overview, provenance
 from harness.report.published import published_boards
-from harness.report.render import markdown, markdown_grid
 from harness.report.selection import stored
 from harness.report.tables import boards, split_sample
 from harness.results import Result, ResultStore, cannot_write, write_atomically

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.interchange.imported import IMPORTED
 from harness.names import split_tag
-from harness.published import PublishedScore
-from harness.published.matching import Measured, Measurements
+from harness.published import Measured, Measurements, PublishedScore
+from harness.published.mteb_import import IMPORTED
 from harness.report.cells import MISSING, Cell, Column, Row, Table
 from harness.report.figures import interval_note, interval_of
 from harness.report.selection import stored
@@ -54,16 +53,16 @@ def published_boards(
 ) -> list[Table]:
     """For each task with published figures, two tables (the second where there is something to compare).
 
-    One with a row for what each encoder measured and a row, marked as published, for each source of figures of it; its
-    columns are those that have published figures. One with a line for every figure that was measured too, and the
-    difference. Training experiments are left out of the former, unless nothing else is asked for.
+    The first has a row for each encoder that was measured, and a row for each source of published figures; its columns
+    are those that have published figures. Training experiments are left out of it, unless nothing else is asked for.
+    The second has a row for every figure that was measured too, with the difference.
     """
     tables = []
     for task in task_order(score.task for score in scores):
-        own = [s for s in scores if s.task == task and (metrics is None or s.metric in metrics)]
+        of_task = [s for s in scores if s.task == task and (metrics is None or s.metric in metrics)]
         measured = [r for r in results if r.task == task and not split_tag(r.subset)[1]]
-        if own:
-            tables += [_board(task, measured, own, statistics or {}), *_differences(task, measured, own)]
+        if of_task:
+            tables += [_board(task, measured, of_task, statistics or {}), *_differences(task, measured, of_task)]
     return [table for table in tables if table.rows]
 
 
@@ -97,14 +96,17 @@ def _board(
     task: str, results: Sequence[Result], chosen: Sequence[PublishedScore], statistics: Mapping[str, Statistics]
 ) -> Table:
     scores = [score for score in chosen if not score.is_experiment] or chosen
-    keys, all_keys = _keys(task, _few(task, scores)), _keys(task, scores)
+    keys, all_keys = _keys(task, _with_columns(task, scores)), _keys(task, scores)
     lines = [line for line in _lines(scores) if not line.scores.keys().isdisjoint(keys)]
     metrics = metric_order(task, (metric for _, metric in keys))
-    values = _measured_values(results, scores)
-    encoders, _ = rank_encoders(task, results, metrics[0])
-    encoders = [encoder for encoder in encoders if encoder in values]
+    measurements = Measurements(results)
+    values: dict[str, dict[_Key, float]] = {}  # by encoder, where there is a published figure of whatever model
+    for score in scores:
+        for measured in measurements.of_any_model(score):
+            values.setdefault(measured.encoder, {})[(score.subset, score.metric)] = measured.value
+    owners = {s.models: same.encoder for s in scores if (same := measurements.measured(s))}
+    encoders = [encoder for encoder in rank_encoders(task, results, metrics[0])[0] if encoder in values]
     labels, marks = encoder_labels(results, encoders)
-    owners = _owners(results, scores)
 
     intervals = {
         (r.encoder, (r.subset, metric)): interval_of(r, metric, statistics) for r in results for metric in r.metrics
@@ -117,9 +119,9 @@ def _board(
         )
         rows.append(Row((Cell(labels[encoder]), Cell(_HERE), *cells)))
         rows += [_published_row(line, keys) for line in lines if owners.get(line.models) == encoder]
-    alone = [line for line in lines if line.models not in owners]
-    names = list(dict.fromkeys(line.name for line in alone))  # the sources of one model stand together
-    rows += [_published_row(line, keys) for name in names for line in alone if line.name == name]
+    others = [line for line in lines if line.models not in owners]
+    names = list(dict.fromkeys(line.name for line in others))  # the sources of one model stand together
+    rows += [_published_row(line, keys) for name in names for line in others if line.name == name]
 
     columns = [
         Column(subset, metric_of(task, metric).heading if len(metrics) > 1 else "", is_average=is_average(subset))
@@ -139,13 +141,13 @@ def _board(
 
 def _published_row(line: _Line, keys: Sequence[_Key]) -> Row:
     """The figures with the digits that they were published with."""
-    found = (line.scores.get(key) for key in keys)
-    cells = (Cell(score.value, shown=score.printed) if score else Cell(None) for score in found)
+    scores = (line.scores.get(key) for key in keys)
+    cells = (Cell(score.value, shown=score.printed) if score else Cell(None) for score in scores)
     return Row((Cell(line.name), Cell(line.label), *cells), is_published=True)
 
 
-def _few(task: str, scores: Sequence[PublishedScore]) -> Sequence[PublishedScore]:
-    """Those that get columns: of imported figures the main metrics, and of too many subsets the averages."""
+def _with_columns(task: str, scores: Sequence[PublishedScore]) -> Sequence[PublishedScore]:
+    """The figures that get columns: of imported ones the main metrics, and of too many subsets the averages."""
     known = described(task)
     main = {metric.name for metric in known.metrics if metric.is_main}
     too_many = (limit := known.display.turn_above) is not None and len({score.subset for score in scores}) > limit
@@ -165,66 +167,38 @@ def _keys(task: str, scores: Iterable[PublishedScore]) -> list[_Key]:
     return [(subset, metric) for subset in subsets for metric in metrics if (subset, metric) in present]
 
 
-def _measured_values(results: Sequence[Result], scores: Iterable[PublishedScore]) -> dict[str, dict[_Key, float]]:
-    """Encoder -> what it has where there is a published figure, of whatever model."""
-    measurements = Measurements(results)
-    values: dict[str, dict[_Key, float]] = {}
-    for score in scores:
-        for measured in measurements.all_of(score):
-            values.setdefault(measured.encoder, {})[(score.subset, score.metric)] = measured.value
-    return values
-
-
-def _owners(results: Sequence[Result], scores: Iterable[PublishedScore]) -> dict[tuple[str, ...], str]:
-    """Models of a published figure -> the encoder whose results are those of the very same model."""
-    measurements = Measurements(results)
-    found = ((score.models, measurements.of(score)) for score in scores)
-    return {models: measured.encoder for models, measured in found if measured}
-
-
 def _differences(task: str, results: Sequence[Result], scores: Sequence[PublishedScore]) -> list[Table]:
     measurements = Measurements(results)
-    found = [(score, measured) for score in scores for measured in measurements.each_of(score)]
-    if not found:
+    pairs = [(score, measured) for score in scores for measured in measurements.of_each_model(score)]
+    if not pairs:
         return []
     subsets = subset_order(task, (score.subset for score in scores))
-    found.sort(key=lambda pair: (pair[1].encoder, pair[0].short_source, subsets.index(pair[0].subset)))
-    has_metrics = len({score.metric for score, _ in found}) > 1
-    heads = ["encoder", "source", "subset", *(["metric"] if has_metrics else [])]
-    columns = [
+    pairs.sort(key=lambda pair: (pair[1].encoder, pair[0].short_source, subsets.index(pair[0].subset)))
+    metrics = metric_order(task, (score.metric for score, _ in pairs))
+    heads = ["encoder", "source", "subset", *(["metric"] if len(metrics) > 1 else [])]
+    rows = []
+    for score, measured in pairs:
+        texts = [measured.encoder, score.short_source, score.subset, metric_of(task, score.metric).heading][
+            : len(heads)
+        ]
+        values = (measured.value, score.value, measured.value - score.value)
+        numbers = (Cell(value, shown=text) for value, text in zip(values, comparison(score, measured), strict=True))
+        rows.append(Row((*map(Cell, texts), *numbers)))
+    columns = (
         *(Column(head, is_number=False) for head in heads),
         *map(Column, ("measured", "published", "difference")),
-    ]
-    rows = []
-    for score, measured in found:
-        texts = [
-            measured.encoder,
-            score.short_source,
-            score.subset,
-            *([metric_of(task, score.metric).heading] if has_metrics else []),
-        ]
-        rows.append(Row((*map(Cell, texts), *_compared(score, measured))))
-    title = f"{board_title(task, metric_order(task, (s.metric for s, _ in found)), False)}, measured against published"
-    reservations = comparison_notes(found)
+    )
+    title = f"{board_title(task, metrics, False)}, measured against published"
+    reservations = comparison_notes(pairs)
     legend = f"difference: measured - published; same model, same data{', but:' if reservations else ''}"
-    notes = (legend, *reservations, *_sources(score for score, _ in found))
-    return [Table(title, tuple(columns), tuple(rows), notes, n_keys=len(heads))]
+    notes = (legend, *reservations, *_sources(score for score, _ in pairs))
+    return [Table(title, columns, tuple(rows), notes, n_keys=len(heads))]
 
 
 def comparison_notes(compared: Iterable[tuple[PublishedScore, Measured]]) -> list[str]:
-    """What a reader of these differences must know of single encoders, a line each."""
+    """What a reader of these differences must know about single encoders, a line each."""
     pairs = (f"{measured.encoder} ({score.source}): {measured.note}" for score, measured in compared if measured.note)
     return list(dict.fromkeys(pairs))
-
-
-def _compared(score: PublishedScore, measured: Measured) -> tuple[Cell, Cell, Cell]:
-    """Measured, published and difference: numbers, printed with the digits that they have."""
-    here, there, difference = comparison(score, measured)
-    return (
-        Cell(measured.value, shown=here),
-        Cell(score.value, shown=there),
-        Cell(measured.value - score.value, shown=difference),
-    )
 
 
 def comparison(score: PublishedScore, measured: Measured) -> tuple[str, str, str]:
@@ -234,6 +208,14 @@ def comparison(score: PublishedScore, measured: Measured) -> tuple[str, str, str
     )
     value, difference = (round(number, digits) + 0.0 for number in (measured.value, measured.value - score.value))
     return f"{value:.{digits}f}", score.printed, f"{difference:+.{digits}f}"
+
+
+def comparison_values(score: PublishedScore, measured: Measured | None) -> dict[str, float | str | None]:
+    """The same for entries: `measured`, `difference` and `note`, each None where there is none."""
+    if measured is None:
+        return dict.fromkeys(("measured", "difference", "note"))
+    difference = round(measured.value - score.value, 6)
+    return {"measured": measured.value, "difference": difference, "note": measured.note or None}
 
 
 def _notes(rows: Sequence[Row], lines: Iterable[_Line]) -> list[str]:
@@ -249,12 +231,12 @@ def _sources(scores: Iterable[PublishedScore]) -> list[str]:
     for score in scores:
         by_source.setdefault(score.source, []).append(score)
     notes = []
-    for source, own in by_source.items():
-        tables = ", ".join(dict.fromkeys(score.full_table for score in own))
-        what = "v1, v2: in this version of it only" if own[0].versions else "then the model's revision"
-        edition = f"; {what}" if any(score.edition for score in own) else ""
-        # An imported file's citation is its own, and begins with the source.
-        citations = "; ".join(dict.fromkeys(score.citation.removeprefix(f"{source}, ") for score in own))
+    for source, of_source in by_source.items():
+        tables = ", ".join(dict.fromkeys(score.full_table for score in of_source))
+        meaning = "v1, v2: in this version of it only" if of_source[0].versions else "then the model's revision"
+        edition = f"; {meaning}" if any(score.edition for score in of_source) else ""
+        # The citation of an imported file begins with the source.
+        citations = "; ".join(dict.fromkeys(score.citation.removeprefix(f"{source}, ") for score in of_source))
         notes.append(f"{source}: {citations}, {tables}{edition}")
     return notes
 
@@ -272,7 +254,6 @@ def with_published(
     blank = dict.fromkeys(("row", "measured", "difference", "note"))
     merged = [{**entry, **blank} for entry in entries]
     for score in scores:
-        measured = measurements.of(score)
         entry = {
             "encoder": score.name,
             "task": score.task,
@@ -283,15 +264,13 @@ def with_published(
             "source": score.full_source,
             **dict.fromkeys(("fingerprint", "dataset", "dataset_sha256", "created")),
             "row": score.row,
-            "measured": measured.value if measured else None,
-            "difference": round(measured.value - score.value, 6) if measured else None,
-            "note": (measured.note or None) if measured else None,
+            **comparison_values(score, measurements.measured(score)),
         }
         merged.append(entry)
     ordered = []
     for task in task_order(entry["task"] for entry in merged):
-        own = [entry for entry in merged if entry["task"] == task]
-        subsets = {name: i for i, name in enumerate(subset_order(task, (entry["subset"] for entry in own)))}
-        metrics = {name: i for i, name in enumerate(metric_order(task, (entry["metric"] for entry in own)))}
-        ordered += sorted(own, key=lambda e: (subsets[e["subset"]], e["encoder"], metrics[e["metric"]]))
+        of_task = [entry for entry in merged if entry["task"] == task]
+        subsets = {name: i for i, name in enumerate(subset_order(task, (entry["subset"] for entry in of_task)))}
+        metrics = {name: i for i, name in enumerate(metric_order(task, (entry["metric"] for entry in of_task)))}
+        ordered += sorted(of_task, key=lambda e: (subsets[e["subset"]], e["encoder"], metrics[e["metric"]]))
     return ordered

@@ -27,7 +27,7 @@ JOINING: Final = "joining"
 
 
 class JoiningValues(TypedDict):
-    """`harness.stats.Joining.as_dict`, as far as types tell; `from_dict` checks the shapes."""
+    """`harness.stats.Joining.as_dict`, as far as types tell: `cost` has a row and a column a set."""
 
     sets: list[str]
     cost: list[list[Number]]

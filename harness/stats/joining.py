@@ -10,13 +10,11 @@ of its two sets to `language_bias`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from harness.errors import InputError
 from harness.stats.resamples import Floats
 from harness.tasks import Rows
 from harness.tasks.language_bias import aggregate
@@ -48,30 +46,6 @@ class Joining:
         cost, shift = (values.round(_DIGITS) + 0.0 for values in (self.cost, self.shift))  # no -0.0
         return {"sets": list(self.sets), "cost": cost.tolist(), "shift": shift.tolist()}
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Joining:
-        """The opposite of `as_dict`.
-
-        Raises:
-            InputError: something is missing or of another shape, is no finite number, or costs are not symmetric with
-                zeros on the diagonal.
-        """
-        try:
-            sets = tuple(values["sets"])
-            cost, shift = (np.array(values[key], dtype=np.float64) for key in ("cost", "shift"))
-        except (KeyError, TypeError, ValueError):
-            raise _malformed("they need sets (names), cost (rows of numbers) and shift (numbers)") from None
-        n = len(sets)
-        if not n or not all(isinstance(name, str) for name in sets) or len(set(sets)) < n:
-            raise _malformed(f"their sets are no distinct names: {list(sets)}")
-        if cost.shape != (n, n) or shift.shape != (n,):
-            raise _malformed(f"for {n} sets, cost is of shape {cost.shape} and shift of {shift.shape}")
-        if not (np.isfinite(cost).all() and np.isfinite(shift).all()):
-            raise _malformed("cost or shift holds NaN or an infinity")
-        if cost.diagonal().any() or (cost != cost.T).any():
-            raise _malformed("cost is not symmetric with zeros on the diagonal")
-        return cls(sets, cost, shift)
-
 
 def joining(rows: Rows) -> Joining:
     """Costs and shifts of one encoder, from its rows of the language-bias task (`set`, `gold`, `cosine`).
@@ -91,7 +65,3 @@ def joining(rows: Rows) -> Joining:
     moved = rankdata(rows["cosine"]) - rankdata(rows["gold"])
     shift = np.array([100 * moved[own].mean() / len(moved) for own in of_set])
     return Joining(sets, cost, shift)
-
-
-def _malformed(why: str) -> InputError:
-    return InputError(f"the costs and shifts of language bias cannot be read ({why}); measure them again")

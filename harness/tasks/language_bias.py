@@ -99,9 +99,9 @@ def detail(rows: Rows) -> dict[str, Any]:
 
 def page(results: Sequence[Result], statistics: Statistics) -> Page:
     """What joining two sets costs, and which set is over- or under-scored."""
-    from harness.report.joinings import finer_view
+    from harness.report.bias import finer_view
 
-    parts, files = finer_view(results, {"language-bias": statistics})
+    parts, files = finer_view(results, statistics)
     return Page(tuple(parts), files)
 
 

@@ -23,6 +23,7 @@ from harness.comparison import (
 from harness.data import Source
 from harness.errors import InputError
 from harness.report.render import render
+from harness.report.terminal import plain_text
 from harness.runner import Planned
 from harness.stats import (
     Resampling,
@@ -254,7 +255,7 @@ def test_of_equals_none_is_the_winner(three):
     assert "On avg-same the best, with equal scores, are good and twin; worse: worst (-" in conclusion(
         compared, names, 0.05
     )
-    texts = [render(table, width=300) for table in tables(compared, names, PLAN, {"sts17": "x"})]
+    texts = [plain_text(table, 300) for table in tables(compared, names, PLAN, {"sts17": "x"})]
     against = texts[1].splitlines()
     assert sum("= best" in line and "twin" in line for line in against) == 4 and "-0.0" not in texts[1]
     turned = compared[0].between("twin", "good").comparison
@@ -351,7 +352,7 @@ def test_too_few_items_and_too_few_resamples_are_said():
 def test_items_that_are_all_alike_are_said():
     rows = {key: {**own, "cosine": own["gold"]} for key, own in sts({"en-en": 0.1}).items()}
     compared = compare_rows([planned("sts17", "en-en")], [Measured("a", rows), Measured("b", rows)], PLAN)
-    text = render(tables(compared, ["a", "b"], PLAN, {"sts17": "x"})[0], width=200)
+    text = plain_text(tables(compared, ["a", "b"], PLAN, {"sts17": "x"})[0], 200)
     assert "no interval: all items alike: a on en-en, b on en-en" in text and "fewer" not in text
     assert "+0.0" in text and "[+0.0, +0.0]" in text and "1.000" in text
 

@@ -23,13 +23,13 @@ from mteb_files import sts_entry, task_result, write
 from result_records import record, sts, write_records
 
 from harness import escaping
-from harness.cli.encoders import Row, _markdown, _table, _visible
+from harness.cli.encoders import EncoderRow, tables
 from harness.cli.progress import watch
 from harness.cli.rerun import _printed
 from harness.errors import InputError
 from harness.gate import Checked, Finding, github, junit, text
-from harness.interchange.mteb_export import mteb_files
 from harness.mining.bitext import read_sentences, to_tsv
+from harness.published.mteb import mteb_files
 from harness.report.cells import Cell, Column, Table
 from harness.report.cells import Row as TableRow
 from harness.report.pages import BEGIN, END, make_pages, report
@@ -315,20 +315,23 @@ def test_a_review_of_mined_pairs(tmp_path: Path) -> None:
 
 
 def test_the_list_of_encoders() -> None:
-    def rows(texts: Mapping[str, str]) -> list[Row]:
-        return [Row(one, one, number % 2 == 1, 1, one, one, one) for number, one in enumerate(texts.values())]
+    def listed(texts: Mapping[str, str], format: str) -> str:
+        rows = [EncoderRow(one, one, number % 2 == 1, 1, one, one, one) for number, one in enumerate(texts.values())]
+        return render(tables(rows), format)
 
-    assert_printable(_table([_visible(row) for row in rows(EVERYTHING)], None).replace("::", "").replace("##", ""))
-    assert markdown_shape(_markdown(rows(HOSTILE))) == markdown_shape(_markdown(rows(harmless())))
-    assert_printable(_markdown(rows(EVERYTHING)).replace("##", ""))
+    assert_printable(listed(HOSTILE, "table"), listed(harmless(), "table"))
+    assert_printable(listed(EVERYTHING, "table"))
+    assert markdown_shape(listed(HOSTILE, "md")) == markdown_shape(listed(harmless(), "md"))
+    assert_printable(listed(EVERYTHING, "md"))
 
 
 @pytest.mark.parametrize("format", ["table", "md", "latex"])
-def test_every_text_of_a_table(format: str) -> None:
+def test_every_text_of_a_table(format: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "10000")
     for one in EVERYTHING.values():
         columns, row = (Column(one, one), Column(one)), TableRow((Cell(one), Cell(one)))
         table = Table(one, columns, (row,), (one, f"x: task:{one}"))
-        output = render(table, format, width=10_000)  # type: ignore[arg-type]
+        output = render(table, format)
         output.encode()
         assert not hidden(output)
         if format == "md":
@@ -337,7 +340,7 @@ def test_every_text_of_a_table(format: str) -> None:
             # After the end of a row, these would be its length, and a star of the end's.
             assert not re.search(r"(\\\\|rule)\s*[\[*]", output)
         else:
-            assert_printable(output, render(replace(table, title="x", notes=("x", "x")), width=10_000))
+            assert_printable(output, render(replace(table, title="x", notes=("x", "x"))))
 
 
 @pytest.mark.parametrize("name", EVERYTHING)

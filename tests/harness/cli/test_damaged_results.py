@@ -11,8 +11,7 @@ from gate_runs import leaderboard_here
 from mteb_files import sts_entry, task_result, write
 from result_records import sts, write_records
 
-from harness.interchange.imported import imported_scores, store
-from harness.interchange.mteb_import import read_results
+from harness.published.mteb_import import imported_scores, read_results, store
 from harness.results import ResultStore
 from harness.significance.store import StatisticsStore
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -44,16 +45,15 @@ def test_status_table_and_json(write: Write, data: DataDir) -> None:
     write("korsts/sts-dev.tsv", "abc")
     done = run("status", "--data-dir", str(data.root))
     assert done.exit_code == 0
-    rows = done.stdout.splitlines()
-    end = 1 + len(catalogue())
-    assert rows[0].split() == ["set", "state", "files", "bytes", "sha256", "found", "in"] and rows[end] == ""
-    assert rows[8].split() == ["korsts", "partial", "1/3", "3", JOINT[:12], "korsts/"]
-    assert rows[4].split() == ["tatoeba", "absent", "0/224", "0", "-", "-"]
-    assert rows[end + 1].split() == ["set", "licence"]
-    assert ["korsts", "CC", "BY-SA", "4.0"] in [row.split() for row in rows[end + 2 :]]
-    assert max(map(len, rows)) <= 100
-    for dataset in catalogue().values():
-        assert dataset.licence in " ".join(" ".join(rows[end + 1 :]).split())
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["set", "state", "files", "bytes", "sha256", "found", "in", "licence"]
+    rows = dict(re.findall(r"^(\S+) +(.*(?:\n    .*)*)", "\n".join(lines[2:]), re.MULTILINE))
+    assert list(rows) == list(catalogue())
+    assert rows["korsts"].split() == ["partial", "1/3", "3", JOINT[:12], "korsts/", "CC", "BY-SA", "4.0"]
+    assert rows["tatoeba"].split() == ["absent", "0/224", "0", "–", "–", "CC", "BY", "2.0", "FR"]
+    assert max(map(len, lines)) <= 100
+    for name, dataset in catalogue().items():
+        assert " ".join(rows[name].split()).endswith(dataset.licence)
     assert str(data.root) not in done.stdout
     read = json.loads(run("status", "--format", "json", HARNESS_DATA=str(data.root)).stdout)
     assert [row["name"] for row in read] == list(catalogue())
@@ -75,7 +75,7 @@ def test_status_of_a_damaged_file(write: Write, data: DataDir) -> None:
     write("korsts/sts-dev.tsv.gz", b"no gzip")
     done = run("status", "--data-dir", str(data.root))
     assert done.exit_code == 0 and ["korsts", "partial", "1/3", "7", "unreadable", "korsts/"] in [
-        line.split() for line in done.stdout.splitlines()
+        line.split()[:6] for line in done.stdout.splitlines()
     ]
 
 

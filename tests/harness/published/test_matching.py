@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from result_records import record, sts
 
-from harness.published import PublishedScore, published_scores
-from harness.published.matching import Measurements, same_model
+from harness.published import Measurements, PublishedScore, published_scores, same_model
 
 
 @pytest.mark.parametrize(
@@ -73,7 +72,7 @@ def test_an_old_hub_id_is_that_of_the_hub_and_no_folder_s() -> None:
         assert not same_model(f"mean-pooling:{old}?pooling=cls", model, f"mean-pooling/{old}@0123abc|pooling:cls")
         assert not same_model(f"mean-pooling:{old}", model, "mean-pooling/sha256:0123456789abcdef|pooling:mean")
     hub = sts("x", "en-en", 50.0, spec="mean-pooling:xlm-roberta-base", fingerprint="mean-pooling/xlm-roberta-base@0")
-    assert Measurements([hub]).of(figure("SBERT page", "XLM-R mean", "en-en")) is not None
+    assert Measurements([hub]).measured(figure("SBERT page", "XLM-R mean", "en-en")) is not None
 
 
 def figure(source: str, row: str, subset: str, edition: str = "") -> PublishedScore:
@@ -85,10 +84,10 @@ def figure(source: str, row: str, subset: str, edition: str = "") -> PublishedSc
 
 def test_only_the_published_data() -> None:
     labse = figure("mteb", "LaBSE", "en-de", "e34fab6")
-    assert Measurements([sts("labse", "en-de@deepl", 1.0)]).of(labse) is None
+    assert Measurements([sts("labse", "en-de@deepl", 1.0)]).measured(labse) is None
     altered = {"name": "sts17-extended", "sha256": "0", "files": {}, "published": False}
-    assert Measurements([sts("labse", "en-de", 1.0, dataset=altered)]).of(labse) is None
-    measured = Measurements([sts("labse", "en-de", 73.9)]).of(labse)
+    assert Measurements([sts("labse", "en-de", 1.0, dataset=altered)]).measured(labse) is None
+    measured = Measurements([sts("labse", "en-de", 73.9)]).measured(labse)
     assert measured is not None and measured.value == 73.9
 
 
@@ -99,25 +98,25 @@ def test_the_result_under_the_model_s_own_name_counts_first() -> None:
         sts("labse", "en-en", 2.0),
         sts("b", "en-en", 3.0, spec="b"),
     ]
-    measured = Measurements(results).of(labse)
+    measured = Measurements(results).measured(labse)
     assert measured is not None and (measured.encoder, measured.value) == ("labse", 2.0)
-    renamed = Measurements(results[:1]).of(labse)
+    renamed = Measurements(results[:1]).measured(labse)
     assert renamed is not None and renamed.encoder == "a"
 
 
 def test_the_cnn_does_not_fill_the_cells_of_the_large_muse() -> None:
     measurements = Measurements([sts("muse", "es-es", 83.9)])
-    assert measurements.of(figure("paper", "mUSE", "es-es", "v2")) is None
-    assert measurements.of(figure("sts_eval", "universal-sentence-encoder-multilingual-large/3", "es-es")) is None
-    assert measurements.of(figure("sts_eval", "universal-sentence-encoder-multilingual/3", "es-es")) is None
+    assert measurements.measured(figure("paper", "mUSE", "es-es", "v2")) is None
+    assert measurements.measured(figure("sts_eval", "universal-sentence-encoder-multilingual-large/3", "es-es")) is None
+    assert measurements.measured(figure("sts_eval", "universal-sentence-encoder-multilingual/3", "es-es")) is None
 
 
-def test_each_of_a_figure_s_models() -> None:
+def test_of_each_model_a_figure_s_models() -> None:
     results = [sts("labse-tfhub", "en-en", 79.5), sts("labse", "en-en", 79.4)]
-    first, second = Measurements(results).each_of(figure("paper", "LaBSE", "en-en", "v2"))
+    first, second = Measurements(results).of_each_model(figure("paper", "LaBSE", "en-en", "v2"))
     assert (first.encoder, first.note) == ("labse", "")
     assert (second.encoder, second.note) == ("labse-tfhub", "the release of LaBSE's own authors")
-    alone = Measurements(results[:1]).of(figure("paper", "LaBSE", "en-en", "v2"))
+    alone = Measurements(results[:1]).measured(figure("paper", "LaBSE", "en-en", "v2"))
     assert alone is not None and alone.encoder == "labse-tfhub"
 
 
@@ -127,10 +126,10 @@ def test_an_average_that_the_task_does_not_give_is_made_of_its_parts() -> None:
         record("mbert-mean", "bucc", f"{xx}-en", {"f1_train": f1})
         for xx, f1 in (("de", 44.0), ("fr", 47.0), ("ru", 38.0), ("zh", 37.0))
     ]
-    measured = Measurements(parts).of(average)
+    measured = Measurements(parts).measured(average)
     assert measured is not None and measured.value == 41.5
-    assert Measurements(parts[1:]).of(average) is None
+    assert Measurements(parts[1:]).measured(average) is None
     assert (
-        Measurements([*parts[1:], record("mbert-mean", "bucc", "de-en", {"f1_train": 1.0}, "other")]).of(average)
+        Measurements([*parts[1:], record("mbert-mean", "bucc", "de-en", {"f1_train": 1.0}, "other")]).measured(average)
         is None
     )

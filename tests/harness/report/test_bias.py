@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import pairwise
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from result_records import record
 
-from harness.report.bias import bias_tables, heat_map
-from harness.report.render import render
+from harness.errors import InputError
+from harness.report.bias import bias_tables, finer_view, heat_map
+from harness.report.terminal import plain_text
+from harness.significance.store import Entry, Statistics, digest
 from harness.stats import Joining
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 def made(sets, costs, shift):
-    """A joining from the costs above the diagonal, row by row."""
+    """The stored form of a joining, from the costs above the diagonal, row by row."""
     cost = np.zeros((len(sets), len(sets)))
     cost[np.triu_indices(len(sets), 1)] = costs
-    return Joining(tuple(sets), cost + cost.T, np.array(shift, dtype=float))
+    return Joining(tuple(sets), cost + cost.T, np.array(shift, dtype=float)).as_dict()
 
 
 @pytest.fixture
@@ -41,7 +45,7 @@ encoder  en-en  es-es  en-de@deepl
 muse     +8.74  +2.00       -10.74
 e5       +1.25  -1.25            –
 """
-    assert render(shift, width=80).startswith(expected)
+    assert plain_text(shift, 80).startswith(expected)
     expected = """\
 Language bias, ten@deepl: cost of joining two sets
 
@@ -53,7 +57,7 @@ es-es + en-de@deepl  -1.00      –
 mean over the pairs  -2.31  -2.50
 """
     # The mean over the encoders that have the pair: -6.24, (0.31 - 2.50) / 2, -1.00.
-    assert render(cost, width=80).startswith(expected)
+    assert plain_text(cost, 80).startswith(expected)
     assert [row.is_average for row in cost.rows] == [False, False, False, True]
     for table in (shift, cost):
         assert "descriptive: not tested" in table.notes
@@ -94,16 +98,16 @@ def test_every_number_stands_in_the_row_and_column_of_its_sets(large):
             labels["column", x] = element.text
         else:
             labels["row", int(element.get("y"))] = element.text
-    place = {name: i for i, name in enumerate(large.sets)}
+    place = {name: i for i, name in enumerate(large["sets"])}
     seen = set()
     for element in group(root, "cost").iter(f"{SVG}text"):
         row, column = labels["row", int(element.get("y"))], labels["column", int(element.get("x"))]
-        assert float(element.text) == pytest.approx(large.cost[place[row], place[column]], abs=0.0551)
+        assert float(element.text) == pytest.approx(large["cost"][place[row]][place[column]], abs=0.0551)
         seen.add((row, column))
     assert seen == {(a, b) for a in place for b in place if a != b}
     for element in group(root, "shift").iter(f"{SVG}text"):
         assert labels["column", int(element.get("x"))] == "rank shift"
-        value = large.shift[place[labels["row", int(element.get("y"))]]]
+        value = large["shift"][place[labels["row", int(element.get("y"))]]]
         assert float(element.text) == pytest.approx(value, abs=0.0551)
     assert len(texts(root, "shift")) == len(place)
 
@@ -179,12 +183,24 @@ def test_zero_has_no_minus():
 
 
 def test_stored_and_read_back_it_is_the_same_picture(large):
-    assert heat_map(Joining.from_dict(large.as_dict()), "muse") == heat_map(large, "muse")
-    again = Joining(large.sets, large.cost.copy(), large.shift.copy())
-    assert heat_map(again, "muse") == heat_map(large, "muse")
+    assert heat_map(json.loads(json.dumps(large)), "muse") == heat_map(large, "muse")
 
 
 def test_it_needs_nothing_else(large):
     text = heat_map(large, "muse")
     assert re.findall(r"https?://[^\"]*", text) == ["http://www.w3.org/2000/svg"]
     assert not re.search(r"href|url\(|<script|<style|<image", text)
+
+
+@pytest.mark.parametrize("change", [{"cost": [[0, 1, 2], [1, 0, 2]]}, {"shift": [1.0]}, {"sets": []}, {"cost": [[0]]}])
+def test_statistics_of_another_shape_are_one_line(change):
+    good = {"sets": ["a", "b"], "cost": [[0, -1.5], [-1.5, 0]], "shift": [2.0, -2.0]}
+    result = record("muse", "language-bias", "ten", {"expected": 70.0, "actual": 69.0, "difference": -1.0})
+
+    def view(joining):
+        entry = Entry(digest(result), more={"joining": joining})
+        return finer_view([result], {"language-bias": Statistics(entries={("muse", "ten"): entry})})
+
+    assert list(view(good)[1]) == ["language-bias/muse-ten.svg"]
+    with pytest.raises(InputError, match=r"^the stored joinings of muse on ten are not one a set; measure them again$"):
+        view({**good, **change})

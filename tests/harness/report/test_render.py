@@ -8,11 +8,13 @@ import json
 import sys
 
 import pytest
+from gate_runs import leaderboard_here
 from result_records import STS_SIGNATURE, record, small_board, sts
 
 from harness.report.cells import Cell, Column, Row, Table
-from harness.report.render import render, render_long
+from harness.report.render import ENTRY_FORMATS, FORMATS, TABLE_FORMATS, render, render_long
 from harness.report.tables import boards, long_form
+from harness.report.terminal import plain_text
 from harness.significance.store import Entry, Statistics, digest
 
 
@@ -40,7 +42,7 @@ order of encoders: avg-same (spearman)
 no interval and no test: chargrams, e5, muse; to mend it: `leaderboard run --save-rows --encoder chargra\
 ms --encoder e5 --encoder muse --task sts17`
 signature: task:sts17|version:1|similarity:cosine"""
-    assert render(table, "table", width=80) == expected
+    assert plain_text(table, 80) == expected
 
 
 def test_terminal_splits_what_is_too_wide() -> None:
@@ -62,8 +64,8 @@ muse         90.0     88.0     1.0500
 n: 250 a set
 no interval and no test: muse; to mend it: `leaderboard run --save-rows --encoder muse --task bucc`
 signature: s"""
-    assert render(table, "table", width=80) == expected
-    assert len(render(table, "table", width=200).split("\n\n")) == 3
+    assert plain_text(table, 80) == expected
+    assert len(plain_text(table, 200).split("\n\n")) == 3
 
 
 def test_terminal_makes_room_for_a_long_heading() -> None:
@@ -81,8 +83,8 @@ muse         50.0      40.0    50.0    40.0
 n: 250 (kat)
 no interval and no test: muse; to mend it: `leaderboard run --save-rows --encoder muse --task tatoeba`
 signature: s"""
-    assert render(table, "table", width=80) == expected
-    narrow = render(table, "table", width=20).splitlines()
+    assert plain_text(table, 80) == expected
+    narrow = plain_text(table, 20).splitlines()
     assert narrow[2:6] == [
         "         avg-student@longer",
         "encoder              en->xx",
@@ -93,7 +95,7 @@ signature: s"""
 
 @pytest.mark.parametrize("width", [1, 30, 47, 48, 80, 200])
 def test_no_cell_is_cut_at_any_width(table: Table, width: int) -> None:
-    text = render(table, "table", width=width)
+    text = plain_text(table, width)
     for row in table.rows:
         assert all(cell.text in text for cell in row.cells)
     grid = text.partition("\n\nlexical floor")[0].splitlines()[1:]
@@ -290,9 +292,9 @@ bold (* where text is plain): the best, and all that are not significantly worse
 no interval and no test: e5 on es-es, muse on es-es; \
 to mend it: `leaderboard run --save-rows --encoder e5 --encoder muse --task sts17`
 signature: task:sts17|version:1|similarity:cosine|interval:made-up"""
-    assert render(with_intervals, "table", width=80) == expected
+    assert plain_text(with_intervals, 80) == expected
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    coloured = render(with_intervals, "table", width=80)
+    coloured = plain_text(with_intervals, 80)
     assert "\x1b[1m        80.0*\x1b[0m   70.0\n" in coloured
 
 
@@ -346,3 +348,53 @@ def test_intervals_in_the_long_form() -> None:
     known = {"sts17": Statistics("s", 0.95, {("muse", "en-en"): Entry(digest(result), {"spearman": (75.1234, 83.8)})})}
     spearman, pearson = long_form([result], statistics=known)
     assert (spearman["low"], spearman["high"], pearson["low"], pearson["high"]) == (75.1234, 83.8, None, None)
+
+
+PROSE = Table(
+    "",
+    (Column("a", is_number=False), Column("n"), *(Column(head, is_number=False, is_prose=True) for head in ("x", "y"))),
+    (
+        Row((Cell("first", "code"), Cell("1"), Cell("short"), Cell("a text of some length"))),
+        Row((Cell("b"), Cell("22"), Cell("two words"), Cell(""))),
+    ),
+)
+
+
+def test_prose_in_a_pipe_is_in_its_row() -> None:
+    expected = """\
+a       n  x  y
+---------
+first   1  short  a text of some length
+b      22  two words"""
+    assert plain_text(PROSE) == expected
+
+
+def test_prose_that_does_not_fit_is_below_its_row() -> None:
+    expected = """\
+a       n  x  y
+---------
+first   1  short
+    a text of
+    some length
+b      22
+    two words"""
+    assert plain_text(PROSE, 17) == expected
+
+
+def test_a_table_alone_in_markdown_and_latex() -> None:
+    expected = """\
+| a       |   n | x | y |
+| ------- | --: | --- | --- |
+| `first` |   1 | short | a text of some length |
+| b       |  22 | two words |  |"""
+    assert render(PROSE, "md") == expected
+    assert "first & 1 & short & a text of some length \\\\" in render(PROSE, "latex")
+
+
+def test_every_command_offers_every_format(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("show", "compare", "reproduce", "encoders"):
+        assert leaderboard_here(command, "--help") == 0
+        assert f"<{'|'.join(FORMATS)}>" in capsys.readouterr().out
+    assert leaderboard_here("show", "--format", "docx") == 2
+    assert "'docx' is not one of 'table', 'md', 'latex', 'csv', 'json'." in capsys.readouterr().err
+    assert [render(PROSE, format) for format in TABLE_FORMATS] and [render_long([], format) for format in ENTRY_FORMATS]

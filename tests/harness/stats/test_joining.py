@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from harness.errors import InputError
 from harness.stats import Joining, joining
 from harness.tasks.language_bias import aggregate
 
@@ -108,54 +107,11 @@ def test_the_cost_of_two_sets_is_the_tasks_difference(planted):
 def test_json_and_back(planted):
     found = joining(planted)
     stored = json.loads(json.dumps(found.as_dict(), allow_nan=False))
-    read = Joining.from_dict(stored)
-    assert read.sets == found.sets
-    assert read.cost == pytest.approx(found.cost, abs=0.00501)
-    assert read.shift == pytest.approx(found.shift, abs=0.00501)
-    assert read.as_dict() == stored
+    assert stored["sets"] == list(found.sets)
+    assert np.array(stored["cost"]) == pytest.approx(found.cost, abs=0.00501)
+    assert stored["shift"] == pytest.approx(found.shift, abs=0.00501)
 
 
 def test_what_is_rounded_to_zero_has_no_sign():
     tiny = Joining(("a", "b"), np.array([[0, -0.001], [-0.001, 0]]), np.array([-0.001, 0.001]))
     assert "-" not in json.dumps(tiny.as_dict())
-
-
-GOOD = {"sets": ["a", "b"], "cost": [[0, -1.5], [-1.5, 0]], "shift": [2.0, -2.0]}
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"cost": [[0, 1, 2], [1, 0, 2]]}, r"for 2 sets, cost is of shape \(2, 3\) and shift of \(2,\)"),
-        ({"shift": [1.0]}, r"shift of \(1,\)"),
-        ({"cost": [[0, -1], [-2, 0]]}, "not symmetric"),
-        ({"cost": [[1, -1], [-1, 0]]}, "zeros on the diagonal"),
-        ({"cost": [[0, float("nan")], [float("nan"), 0]]}, "NaN"),
-        ({"shift": [float("inf"), 0]}, "infinity"),
-        ({"cost": [[0, 1], [1]]}, "need sets"),
-        ({"cost": "none"}, "need sets"),
-        ({"shift": [None, {}]}, "need sets"),
-        ({"sets": ["a", "a"]}, "no distinct names"),
-        ({"sets": ["a", 2]}, "no distinct names"),
-        ({"sets": []}, "no distinct names"),
-        ({"sets": [["a"], "b"]}, "no distinct names"),
-        ({"sets": None}, "need sets"),
-    ],
-)
-def test_malformed(change, why):
-    assert Joining.from_dict(GOOD).cost[0, 1] == -1.5
-    with pytest.raises(InputError, match=why) as error:
-        Joining.from_dict({**GOOD, **change})
-    assert "\n" not in str(error.value)
-    assert str(error.value).endswith("measure them again")
-
-
-@pytest.mark.parametrize("key", GOOD)
-def test_something_is_missing(key):
-    with pytest.raises(InputError, match="need sets"):
-        Joining.from_dict({k: v for k, v in GOOD.items() if k != key})
-
-
-def test_no_mapping_at_all():
-    with pytest.raises(InputError, match="cannot be read"):
-        Joining.from_dict([1, 2])

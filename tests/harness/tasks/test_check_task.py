@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness.data import bundled_sample
-from harness.tasks import get_task, task_names
+from harness.tasks import Metric, get_task, task_names
 from harness.testing import check_task
 
 STS = get_task("sts17")

@@ -19,10 +19,9 @@ from mteb_files import (
 from result_records import record, sts
 
 from harness.errors import InputError
-from harness.interchange.imported import imported_scores, store
-from harness.interchange.mteb_export import mteb_files
-from harness.interchange.mteb_import import read_results
-from harness.published.matching import Measurements
+from harness.published import Measurements
+from harness.published.mteb import mteb_files
+from harness.published.mteb_import import imported_scores, read_results, store
 from harness.report.published import published_boards, with_published
 from harness.results import ResultStore
 
@@ -116,14 +115,18 @@ def test_a_path_of_the_machine_that_it_ran_on_is_not_taken_over(labse):
         ("{", "no JSON file of mteb"),
         ("[]", "Expected `object`, got `array`"),
         ({"name": "x"}, "neither `task_name` and `scores` nor `mteb_dataset_name`"),
-        ({"task_name": "STS17", "scores": []}, "neither `task_name` and `scores`"),
+        ({"task_name": "STS17", "scores": []}, r"Expected `object`, got `array` - at `\$.scores`"),
+        ({"task_name": "STS17"}, "neither `task_name` and `scores`"),
         (task_result("STS12", []), "result of 'STS12', which has no counterpart here; STS17, Tatoeba"),
-        (task_result("STS17", [{"main_score": 1}]), r"scores.test\[0\] has no `hf_subset`"),
-        (task_result("STS17", []) | {"scores": {"test": {}}}, "scores.test is dict instead of a list"),
-        (task_result("STS17", [sts_entry("en-en", "high")]), "cosine_spearman of en-en is 'high', which is no number"),
-        (task_result("STS17", [sts_entry("en-en", 79.4)]), "is 79.4, but scores of mteb are between -1 and 1"),
-        (OLD_STS | {"mteb_dataset_name": ["STS17"]}, r"result of \['STS17'\], which has no counterpart"),
-        (OLD_STS | {"test": 3}, "test is int instead of an object"),
+        (task_result("STS17", [{"main_score": 1}]), r"missing required field `hf_subset` - at `\$.scores\[...\]\[0\]`"),
+        (task_result("STS17", []) | {"scores": {"test": {}}}, "scores.test is an object instead of a list"),
+        (
+            task_result("STS17", [sts_entry("en-en", "high")]),
+            r"Expected `float \| null`, got `str` .*\[0\].cosine_spearman`",
+        ),
+        (task_result("STS17", [sts_entry("en-en", 79.4)]), r"Expected `float` <= 1.0 - .*\[0\].cosine_spearman`"),
+        (OLD_STS | {"mteb_dataset_name": ["STS17"]}, r"Expected `str`, got `array` - at `\$.mteb_dataset_name`"),
+        (OLD_STS | {"test": 3}, r"Expected `object`, got `int` - at `\$.test`"),
     ],
 )
 def test_bad_files_are_named_with_what_is_wrong(labse, content, wrong):
@@ -160,7 +163,7 @@ def test_stored_and_shown_as_published(labse, tmp_path):
     assert score.short_source == "mteb results e34fab6"
     assert score.citation == f"mteb results, sentence-transformers/LaBSE@{LABSE_REVISION}, mteb 1.36.26"
     measured = [sts("labse", "en-en", 79.5), sts("mine", "en-en", 10.0, spec="muse")]
-    assert [m.encoder for m in Measurements(measured).each_of(score)] == ["labse"]
+    assert [m.encoder for m in Measurements(measured).of_each_model(score)] == ["labse"]
 
     board, differences = published_boards(measured, scores)
     rows = [[cell.text for cell in row.cells] for row in board.rows]
@@ -188,7 +191,7 @@ def test_models_that_mteb_knows_and_published_figures_do_not(tmp_path):
         sts("prompted", "en-en", 52.0, spec="sentence-transformers:acme/model?prompt=x"),
         sts("other", "en-en", 53.0, spec="mteb:acme/other"),
     ]
-    found = {m.encoder: m.note for m in Measurements(results).each_of(score)}
+    found = {m.encoder: m.note for m in Measurements(results).of_each_model(score)}
     assert found.keys() == {"model", "bare"}
     assert found["model"] == "" and "prompt of its own" in found["bare"]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from result_records import record, sts
 
-from harness.interchange.mteb_export import mteb_files
+from harness.published.mteb import mteb_files
 
 PUBLISHED = {"name": "sts17", "sha256": "ab" * 32, "files": {}, "published": True}
 

@@ -11,9 +11,8 @@ from tiny_models import SENTENCES, write_bert, write_sentence_transformer
 
 from harness.data.sts17 import STSPairs
 from harness.data.tatoeba import TatoebaPairs, languages
-from harness.interchange.mteb_export import mteb_files
-from harness.interchange.mteb_import import read_results
-from harness.interchange.mteb_tasks import BY_MTEB_NAME, TASKS
+from harness.published.mteb import BY_MTEB_NAME, TASKS, mteb_files
+from harness.published.mteb_import import read_results
 from harness.tasks import get_task
 
 mteb = pytest.importorskip("mteb")

@@ -1,0 +1,63 @@
+"""Tables as GitHub Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness import escaping
+from harness.report.cells import Cell, Column, Row, Table
+from harness.tasks.described import TAGS
+
+_OF_TAGS = {f"{tag}: {meaning}" for tag, meaning in TAGS.items()}  # notes that begin with `@` and are our own
+
+
+def markdown(table: Table, *, level: int = 3) -> str:
+    """The table under its title, a heading of that level, padded to read well as text too; then its notes."""
+    parts = [f"{'#' * level} {escaping.markdown(table.title)}"] if table.title else []
+    parts.append(markdown_grid(table))
+    if table.notes:
+        parts.append("\n".join(f"- {_md_note(note)}" for note in table.notes))
+    return "\n\n".join(parts)
+
+
+def markdown_grid(table: Table) -> str:
+    """The table alone: intervals below values, the best ones bold; averages' names and published rows in italics."""
+    columns = table.columns
+    heads = [_emphasis(escaping.markdown(c.label), False, c.is_average) for c in columns]
+    lines = [[_md_cell(cell, row, i < table.n_keys) for i, cell in enumerate(row.cells)] for row in table.rows]
+    widths = [
+        3 if column.is_prose else max(3, *(len(line[i]) for line in [heads, *lines]))
+        for i, column in enumerate(columns)
+    ]
+    rule = ["-" * (w - 1) + ":" if c.is_number else "-" * w for c, w in zip(columns, widths, strict=True)]
+    return "\n".join(_md_line(line, columns, widths) for line in [heads, rule, *lines])
+
+
+def _md_cell(cell: Cell, row: Row, is_key: bool) -> str:
+    if cell.value is None and row.is_published:
+        return cell.text
+    if cell.kind == "code":
+        return escaping.code(cell.text, in_table=True)
+    value = _emphasis(escaping.markdown(cell.text), cell.is_best, row.is_published or (is_key and row.is_average))
+    return f"{value}<br><sub>{escaping.markdown(cell.interval_text)}</sub>" if cell.interval else value
+
+
+def _md_line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+    padded = (
+        cell if column.is_prose else cell.rjust(width) if column.is_number else cell.ljust(width)
+        for cell, column, width in zip(cells, columns, widths, strict=True)
+    )
+    return f"| {' | '.join(padded)} |"
+
+
+def _md_note(note: str) -> str:
+    """Signatures are code: a reader copies them."""
+    if note in _OF_TAGS:
+        return note
+    head, separator, signature = note.partition(": task:")
+    return f"{escaping.markdown(head)}: {escaping.code(f'task:{signature}')}" if separator else escaping.markdown(note)
+
+
+def _emphasis(text: str, is_bold: bool, is_italic: bool = False) -> str:
+    marks = "**" * is_bold + "*" * is_italic
+    return f"{marks}{text}{marks}" if text else text
