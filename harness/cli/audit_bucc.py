@@ -169,7 +169,7 @@ def _encode(model: Encoder, subset: str, cache_dir: Path | None, progress: Watch
 
 
 def _as_table(result: Audit, encoder: str, subset: str, format: str) -> str:
-    from harness.report.cells import Cell, Column, Row, Table
+    from harness.report.cells import Cell, Column, Note, Row, Table
     from harness.report.render import render
 
     heads = ("metric", "F1", "precision", "recall", "threshold", "correct", "extracted", "gold")
@@ -199,7 +199,7 @@ def _as_table(result: Audit, encoder: str, subset: str, format: str) -> str:
             "two, one at most is extracted, and the other counts as missed"
         )
     columns = tuple(Column(head, is_number=head != "metric") for head in heads)
-    table = Table(f"BUCC audit of {encoder} on {subset}, scores x 100", columns, tuple(rows), tuple(notes))
+    table = Table(f"BUCC audit of {encoder} on {subset}, scores x 100", columns, tuple(rows), tuple(map(Note, notes)))
     return render(table, format, width=120)
 
 

@@ -112,7 +112,7 @@ def _rows() -> list[EncoderRow]:
 
 def tables(rows: Sequence[EncoderRow]) -> list[Table]:
     """Aliases and kinds, a table each, as far as there are some."""
-    from harness.report.cells import Cell, Column, Row, Table
+    from harness.report.cells import Cell, Column, Note, Row, Table
 
     columns = (
         Column("encoder", is_number=False),
@@ -130,5 +130,5 @@ def tables(rows: Sequence[EncoderRow]) -> list[Table]:
             facts = (str(row.dim) if row.dim else None, row.licence, row.backend, row.state, row.description or "")
             lines.append(Row((Cell(row.encoder, "code"), *map(Cell, facts))))
         if lines:
-            parts.append(Table(title, columns, tuple(lines), (_COMMON,) if is_kind else ()))
+            parts.append(Table(title, columns, tuple(lines), (Note(_COMMON),) if is_kind else ()))
     return parts

@@ -19,7 +19,7 @@ from harness.comparison.conclusion import (
     value_cell,
 )
 from harness.names import split_tag
-from harness.report.cells import BOLD, MISSING, Cell, Column, Row, Table, p_text
+from harness.report.cells import MISSING, Cell, Column, Note, Row, Table, p_text
 from harness.report.tables import tag_notes
 from harness.stats import Resampling
 from harness.tasks.described import SAMPLE, board_title, task_order
@@ -45,18 +45,18 @@ def tables(
             made.append(_against_the_best(of_task, alpha))
             made += [_of_ranks(one, plan) for one in headlines(of_task, "average") if one.ranks]
         title = board_title(task, [of_task[0].metric], split_tag(of_task[0].subset)[1] == SAMPLE)
-        notes = [*_missing(of_task), *tag_notes(one.subset for one in of_task)]
-        notes.append(f"signature: {signatures[task]}|{plan.signature}")
+        notes = [*map(Note, _missing(of_task)), *tag_notes(one.subset for one in of_task)]
+        notes.append(Note("signature: ", f"{signatures[task]}|{plan.signature}"))
         made = [replace(table, title=f"{title}{table.title}") for table in made]
         found += [*made[:-1], replace(made[-1], notes=(*made[-1].notes, *notes))]
     if any(one.kind == "set" and one.differences for one in compared):
         found.append(_win_tie_loss(compared, encoders, alpha))
-    closing = (
+    closing = [
         *_legend(plan, len(encoders)),
         *_too_few_resamples(compared, plan),
         conclusion(compared, encoders, alpha),
-    )
-    return [*found[:-1], replace(found[-1], notes=(*found[-1].notes, *closing))]
+    ]
+    return [*found[:-1], replace(found[-1], notes=(*found[-1].notes, *map(Note, closing)))]
 
 
 def _of_two(compared: Sequence[Compared], encoders: Sequence[str], alpha: float) -> Table:
@@ -76,11 +76,11 @@ def _of_two(compared: Sequence[Compared], encoders: Sequence[str], alpha: float)
         values = [_value(one, name, name in better) for name in encoders]
         rows.append(Row((Cell(one.subset), *values, *_difference_cells(one, difference), *last), bool(one.parts)))
     if is_bias:
-        notes = ["p ... = 0: an encoder's bias against zero, corrected by Holm over encoders and biases"]
+        notes = [Note("p ... = 0: an encoder's bias against zero, corrected by Holm over encoders and biases")]
     else:
         notes = [
-            f"result: of {first}; win or loss where p (Holm) < {alpha:g}",
-            f"{BOLD}the better one, both in a tie",
+            Note(f"result: of {first}; win or loss where p (Holm) < {alpha:g}"),
+            Note("bold", rest=": the better one, both in a tie", is_on_bold=True),
         ]
     columns = tuple(Column(head, is_number=head not in ("subset", "result")) for head in heads)
     return Table("", columns, tuple(rows), tuple(notes))
@@ -111,12 +111,13 @@ def _of_many(compared: Sequence[Compared], encoders: Sequence[str], alpha: float
             cells = [cell for pair in zip(cells, tests, strict=True) for cell in pair]
         rows.append(Row((Cell(one.subset), *cells), bool(one.parts)))
     if is_bias:
-        note = "p: the bias against zero, corrected by Holm over encoders and biases"
+        note = Note("p: the bias against zero, corrected by Holm over encoders and biases")
     else:
-        note = (
-            f"{BOLD}the best, and all that are not significantly worse than it (p >= {alpha:g}, corrected by Holm over "
+        meaning = (
+            f": the best, and all that are not significantly worse than it (p >= {alpha:g}, corrected by Holm over "
             "the encoders of a row, not over the rows)"
         )
+        note = Note("bold", rest=meaning, is_on_bold=True)
     return Table("", tuple(columns), tuple(rows), (note,))
 
 
@@ -151,7 +152,7 @@ def _of_ranks(one: Compared, plan: Resampling) -> Table:
         for encoder, rank in sorted(one.ranks.items(), key=lambda item: item[1].rank)
     ]
     columns = (Column("encoder", is_number=False), Column("value"), Column("rank"), Column("interval of the rank"))
-    note = f"interval of the rank: {100 * plan.level:g} %, of all encoders together (Mogstad et al. 2024)"
+    note = Note(f"interval of the rank: {100 * plan.level:g} %, of all encoders together (Mogstad et al. 2024)")
     return Table(f", rank on {one.subset}", columns, tuple(rows), (note,))
 
 

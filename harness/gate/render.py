@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from harness import escaping
 from harness.gate.findings import Checked, Finding
-from harness.report.cells import MISSING, Cell, Column, Row, Table
+from harness.report.cells import MISSING, Cell, Column, Note, Row, Table
 from harness.report.render import render
 
 _HEADS = ("record", "kind", "what", "old", "new", "change", "significance")
@@ -24,7 +24,7 @@ def text(checked: Sequence[Checked]) -> str:
     if failed := [one for one in checked if one.findings]:
         rows = tuple(_row(one, finding) for one in failed for finding in one.findings)
         columns = tuple(Column(head, is_number=head in _NUMBERS) for head in _HEADS)
-        table = Table("What differs from the stored records", columns, rows, _notes(failed))
+        table = Table("What differs from the stored records", columns, rows, tuple(map(Note, _notes(failed))))
         parts.append(render(table, width=None if sys.stdout.isatty() else _LOG_WIDTH))
     if skipped := _skipped(checked):
         lines = ["Not checked:", *(f"  {escaping.visible(line)}" for line in skipped)]

@@ -12,7 +12,7 @@ from statistics import fmean
 from harness import escaping
 from harness.errors import InputError
 from harness.names import check_name, split_tag
-from harness.report.cells import Cell, Column, Row, Table
+from harness.report.cells import Cell, Column, Note, Row, Table
 from harness.report.markdown import markdown
 from harness.report.tables import encoder_labels, rank_encoders, split_sample, tag_notes
 from harness.results import Result
@@ -24,7 +24,7 @@ _SHIFT = (
     "positive: over-scored against the other sets"
 )
 _COST = "Spearman's rho x 100 of the two sets joined minus the mean of the two separate ones; negative: joining costs"
-_UNTESTED = "descriptive: not tested"
+_UNTESTED = Note("descriptive: not tested")
 
 
 def finer_view(results: Sequence[Result], statistics: Statistics) -> tuple[list[str], dict[str, str]]:
@@ -91,13 +91,13 @@ def bias_tables(joinings: Mapping[str, JoiningValues], group: str) -> list[Table
             f"Language bias, {group}: rank shift of each set",
             (Column("encoder", is_number=False), *map(Column, sets)),
             tuple(shift_rows),
-            (f"rank shift: {_SHIFT}", _UNTESTED, *tags),
+            (Note(f"rank shift: {_SHIFT}"), _UNTESTED, *tags),
         ),
         Table(
             f"Language bias, {group}: cost of joining two sets",
             (Column("sets joined", is_number=False), *map(Column, costs)),
             (*cost_rows, means),
-            (f"cost: {_COST}", _UNTESTED, "order of pairs: mean over the encoders, the worst first", *tags),
+            (Note(f"cost: {_COST}"), _UNTESTED, Note("order of pairs: mean over the encoders, the worst first"), *tags),
         ),
     ]
 

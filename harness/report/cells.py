@@ -7,8 +7,6 @@ from math import isnan
 from typing import Literal
 
 MISSING = "–"
-BOLD = "bold: "
-"""How the note on bold values begins; plain text says which sign stands for it."""
 Kind = Literal["text", "code", "score", "gain", "difference", "threshold", "count"]
 Key = tuple[str, str, str]
 """Task, subset, metric: what one number of an encoder is stored under."""
@@ -83,6 +81,25 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Note:
+    """A line below a table: `text`, then `code` (something to copy), then `rest`; each may be empty.
+
+    Attributes:
+        is_on_bold: it says what bold means; plain text adds which sign stands for bold.
+    """
+
+    text: str = ""
+    code: str = ""
+    rest: str = ""
+    is_on_bold: bool = False
+
+    @property
+    def plain(self) -> str:
+        """The line without marks."""
+        return f"{self.text}{self.code}{self.rest}"
+
+
+@dataclass(frozen=True)
 class Table:
     """A table that any renderer can print.
 
@@ -96,8 +113,13 @@ class Table:
     title: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     n_keys: int = 1
+
+    @property
+    def note_texts(self) -> list[str]:
+        """The notes as plain text."""
+        return [note.plain for note in self.notes]
 
 
 def p_text(p: float) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 
 from harness.names import split_tag
-from harness.report.cells import BOLD, Cell, Key, p_text
+from harness.report.cells import Cell, Key, Note, p_text
 from harness.results import Result
 from harness.significance.holm import holm
 from harness.significance.standing import Standing, standing
@@ -78,7 +78,7 @@ class Figures:
         has_some = any(self._entry(r) for (_, (name, *_)), r in self._shown.items() if name == task)
         return f"|{self._statistics[task].signature}" if has_some else ""
 
-    def legend(self, line: str = "column") -> list[str]:
+    def legend(self, line: str = "column") -> list[Note]:
         """What intervals and bold mean, and for whom there is none; of the cells that were asked for.
 
         `line`: where the encoders of one subset and metric stand, a column or a row.
@@ -91,15 +91,16 @@ class Figures:
         if with_interval:
             notes.append(interval_note(self._statistics[with_interval[0][0]]))
         if any(encoder in self.standing(key).best for encoder, key in self._shown):
-            notes.append(
-                f"{BOLD}the best, and all that are not significantly worse than it (paired randomisation test, p >= "
-                f"{round(1 - known[0].level, 12):g}, corrected by Holm over the encoders of a {line}, not over the "
-                f"{line}s)"
+            level = f"{round(1 - known[0].level, 12):g}"
+            meaning = (
+                f": the best, and all that are not significantly worse than it (paired randomisation test, "
+                f"p >= {level}, corrected by Holm over the encoders of a {line}, not over the {line}s)"
             )
+            notes.append(Note("bold", rest=meaning, is_on_bold=True))
             for name in dict.fromkeys(key[2] for _, key in self._shown if _metric(key).kind == "difference"):
-                notes.append(f"{name} is not ranked: it is no better for being higher")
+                notes.append(Note(f"{name} is not ranked: it is no better for being higher"))
         if self._shows_p_zero:
-            notes.append("p: the difference against zero (bootstrap), corrected by Holm over all of the table")
+            notes.append(Note("p: the difference against zero (bootstrap), corrected by Holm over all of the table"))
         without: dict[str, list[str]] = {}
         unmeasured: list[Result] = []
         alike: dict[str, list[str]] = {}
@@ -117,13 +118,14 @@ class Figures:
             if entry and isnan(entry.interval.get(key[2], (0.0, 0.0))[0]):
                 alike.setdefault(encoder, []).append(key[1])
         if without:
-            notes.append(f"no interval and no test: {self._listed(without)}{_mending(unmeasured)}")
+            text, command = f"no interval and no test: {self._listed(without)}", _measuring(unmeasured)
+            notes.append(Note(f"{text}; to mend it: ", command) if command else Note(text))
         if alike:
-            notes.append(f"no interval: all items alike, or fewer than three: {self._listed(alike)}")
+            notes.append(Note(f"no interval: all items alike, or fewer than three: {self._listed(alike)}"))
         if untested:
-            notes.append(f"not tested against the best, so not bold: {self._listed(untested)}")
+            notes.append(Note(f"not tested against the best, so not bold: {self._listed(untested)}"))
         if unled:
-            notes.append(f"nothing bold, as none was tested against the highest: {_few(unled)}")
+            notes.append(Note(f"nothing bold, as none was tested against the highest: {_few(unled)}"))
         return notes
 
     def _listed(self, subsets_of: Mapping[str, Sequence[str]]) -> str:
@@ -180,8 +182,8 @@ def _few(subsets: Iterable[str]) -> str:
     return ", ".join(own[:3]) + (f" and {len(own) - 3} more" if len(own) > 3 else "")
 
 
-def _mending(results: Sequence[Result]) -> str:
-    """The commands that measure these records again with their rows, one for all encoders of the same tasks.
+def _measuring(results: Sequence[Result]) -> str:
+    """What measures these records again with their rows, one for all encoders of the same tasks.
 
     There is none for what was measured through the Python API, whose encoder has no name.
     """
@@ -197,7 +199,7 @@ def _mending(results: Sequence[Result]) -> str:
     for (own, is_sample), specs in together.items():
         chosen = [*(f"--encoder {shlex.quote(spec)}" for spec in sorted(specs)), *(f"--task {task}" for task in own)]
         commands.append(" ".join(["leaderboard run --save-rows", *(["--suite sample"] * is_sample), *chosen]))
-    return "; to mend it: " + ", ".join(f"`{command}`" for command in commands) if commands else ""
+    return " && ".join(commands)
 
 
 def interval_of(result: Result, metric: str, statistics: Mapping[str, Statistics]) -> tuple[float, float] | None:
@@ -207,6 +209,6 @@ def interval_of(result: Result, metric: str, statistics: Mapping[str, Statistics
     return None if ends is None or isnan(ends[0]) else ends
 
 
-def interval_note(statistics: Statistics) -> str:
+def interval_note(statistics: Statistics) -> Note:
     """The line that explains the brackets."""
-    return f"[low, high]: {100 * statistics.level:g} % interval (BCa bootstrap of the items)"
+    return Note(f"[low, high]: {100 * statistics.level:g} % interval (BCa bootstrap of the items)")

@@ -27,7 +27,7 @@ def latex(table: Table) -> str:
     ]
     if table.notes:
         # Not a double backslash: it would take the `[2]` of a footnote for a length.
-        notes = r" \par ".join(escaping.latex(note) for note in table.notes)
+        notes = r" \par ".join(escaping.latex(note) for note in table.note_texts)
         # A signature is one long word: without ragged lines it would run into the margin.
         lines.append(rf"\par\smallskip\raggedright\footnotesize {notes}")
     return "\n".join([*lines, r"\end{table}"])

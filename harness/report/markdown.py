@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness import escaping
-from harness.report.cells import Cell, Column, Row, Table
-from harness.tasks.described import TAGS
-
-_OF_TAGS = {f"{tag}: {meaning}" for tag, meaning in TAGS.items()}  # notes that begin with `@` and are our own
+from harness.report.cells import Cell, Column, Note, Row, Table
 
 
 def markdown(table: Table, *, level: int = 3) -> str:
@@ -50,12 +47,9 @@ def _md_line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[i
     return f"| {' | '.join(padded)} |"
 
 
-def _md_note(note: str) -> str:
-    """Signatures are code: a reader copies them."""
-    if note in _OF_TAGS:
-        return note
-    head, separator, signature = note.partition(": task:")
-    return f"{escaping.markdown(head)}: {escaping.code(f'task:{signature}')}" if separator else escaping.markdown(note)
+def _md_note(note: Note) -> str:
+    code = escaping.code(note.code) if note.code else ""
+    return f"{escaping.markdown(note.text)}{code}{escaping.markdown(note.rest)}"
 
 
 def _emphasis(text: str, is_bold: bool, is_italic: bool = False) -> str:

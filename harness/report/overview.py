@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.names import split_tag
-from harness.report.cells import Cell, Column, Key, Row, Table
+from harness.report.cells import Cell, Column, Key, Note, Row, Table
 from harness.report.figures import Figures
 from harness.report.footnotes import shorten
 from harness.report.tables import encoder_labels, encoder_rows, missing_note, rank_encoders, split_sample, tag_notes
@@ -44,7 +44,7 @@ def _overview(results: Sequence[Result], statistics: Mapping[str, Statistics]) -
     )
     notes = [*marks, *missing_note(table), *tag_notes(subset for _, subset, _ in keys)]
     if order_note and len(encoders) > 1:
-        notes.append(order_note)
+        notes.append(Note(order_note))
     notes += figures.legend()
     return Table(table.title, table.columns, table.rows, tuple(notes))
 

@@ -13,7 +13,7 @@ from typing import Any
 from harness.names import split_tag
 from harness.published import Measured, Measurements, PublishedScore
 from harness.published.mteb_import import IMPORTED
-from harness.report.cells import MISSING, Cell, Column, Row, Table
+from harness.report.cells import MISSING, Cell, Column, Note, Row, Table
 from harness.report.figures import interval_note, interval_of
 from harness.report.selection import stored
 from harness.report.tables import encoder_labels, rank_encoders
@@ -133,9 +133,9 @@ def _board(
     legend = [interval_note(statistics[task])] if has_intervals else []
     notes = [*marks, *_notes(rows, lines), *legend]
     if len(keys) < len(all_keys):
-        notes.append(f"{IMPORTED}: --format csv and json have the other metrics and subsets")
+        notes.append(Note(f"{IMPORTED}: --format csv and json have the other metrics and subsets"))
     if experiments := dict.fromkeys(score.full_table for score in chosen if score not in scores):
-        notes.append(f"{', '.join(experiments)}: training experiments, which `leaderboard reproduce` lists")
+        notes.append(Note(f"{', '.join(experiments)}: training experiments, listed by ", "leaderboard reproduce"))
     return Table(title, (*headings, *columns), tuple(rows), tuple(notes), n_keys=len(headings))
 
 
@@ -191,7 +191,7 @@ def _differences(task: str, results: Sequence[Result], scores: Sequence[Publishe
     title = f"{board_title(task, metrics, False)}, measured against published"
     reservations = comparison_notes(pairs)
     legend = f"difference: measured - published; same model, same data{', but:' if reservations else ''}"
-    notes = (legend, *reservations, *_sources(score for score, _ in pairs))
+    notes = (Note(legend), *map(Note, reservations), *_sources(score for score, _ in pairs))
     return [Table(title, columns, tuple(rows), notes, n_keys=len(heads))]
 
 
@@ -218,14 +218,14 @@ def comparison_values(score: PublishedScore, measured: Measured | None) -> dict[
     return {"measured": measured.value, "difference": difference, "note": measured.note or None}
 
 
-def _notes(rows: Sequence[Row], lines: Iterable[_Line]) -> list[str]:
-    notes = [f"source: {_HERE} here, or where the figure is published (these rows in italics)"]
+def _notes(rows: Sequence[Row], lines: Iterable[_Line]) -> list[Note]:
+    notes = [Note(f"source: {_HERE} here, or where the figure is published (these rows in italics)")]
     if any(cell.value is None for row in rows for cell in row.cells):
-        notes.append(f"{MISSING} not measured here, or not published")
+        notes.append(Note(f"{MISSING} not measured here, or not published"))
     return [*notes, *_sources(score for line in lines for score in line.scores.values())]
 
 
-def _sources(scores: Iterable[PublishedScore]) -> list[str]:
+def _sources(scores: Iterable[PublishedScore]) -> list[Note]:
     """What the short names of sources stand for."""
     by_source: dict[str, list[PublishedScore]] = {}
     for score in scores:
@@ -237,7 +237,7 @@ def _sources(scores: Iterable[PublishedScore]) -> list[str]:
         edition = f"; {meaning}" if any(score.edition for score in of_source) else ""
         # The citation of an imported file begins with the source.
         citations = "; ".join(dict.fromkeys(score.citation.removeprefix(f"{source}, ") for score in of_source))
-        notes.append(f"{source}: {citations}, {tables}{edition}")
+        notes.append(Note(f"{source}: {citations}, {tables}{edition}"))
     return notes
 
 

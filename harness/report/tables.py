@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.errors import unknown_name
 from harness.names import split_tag
-from harness.report.cells import MISSING, Cell, Column, Key, Row, Table
+from harness.report.cells import MISSING, Cell, Column, Key, Note, Row, Table
 from harness.report.figures import P_ZERO, Figures, interval_of
 from harness.report.footnotes import footnotes
 from harness.results import Result
@@ -154,13 +154,13 @@ def _board(
         *marks,
         *_legend(table, results),
         *([] if is_turned else _n_note(results)),
-        *([f"{FAILED}: in this run"] if holes else []),
-        *([order_note] if order_note and len(encoders) > 1 else []),
+        *([Note(f"{FAILED}: in this run")] if holes else []),
+        *([Note(order_note)] if order_note and len(encoders) > 1 else []),
         *figures.legend("row" if is_turned else "column"),
     ]
     resampling = figures.signature(task)
     signatures = sorted({result.signature + resampling for result in results})
-    return replace(table, title=title, notes=(*legend, *(f"signature: {text}" for text in signatures)))
+    return replace(table, title=title, notes=(*legend, *(Note("signature: ", text) for text in signatures)))
 
 
 def _heading(task: str, metric: str) -> str:
@@ -244,19 +244,19 @@ def rank_encoders(task: str, results: Sequence[Result], metric: str) -> tuple[li
     return sorted(names, key=lambda name: (name not in scores, -scores.get(name, 0.0), name)), note if scores else ""
 
 
-def encoder_labels(results: Sequence[Result], encoders: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+def encoder_labels(results: Sequence[Result], encoders: Sequence[str]) -> tuple[dict[str, str], list[Note]]:
     """Encoder -> what its row is called, with the marks of its footnotes; and the footnotes."""
     labels: dict[str, str] = {}
-    notes: list[str] = []
+    notes: list[Note] = []
     texts = footnotes(results)
     for encoder in encoders:
         label = encoder + (" (lexical floor)" if is_floor(encoder, results) else "")
         for text in texts.get(encoder, ()):
-            notes.append(f"[{len(notes) + 1}] {text}")
+            notes.append(Note(f"[{len(notes) + 1}] {text}"))
             label += f" [{len(notes)}]"
         labels[encoder] = label
     if any(is_floor(encoder, results) for encoder in encoders):
-        notes.append("lexical floor: compares spellings only; what an encoder has to beat")
+        notes.append(Note("lexical floor: compares spellings only; what an encoder has to beat"))
     return labels, notes
 
 
@@ -266,16 +266,16 @@ def is_floor(encoder: str, results: Iterable[Result]) -> bool:
     return encoder == FLOOR or FLOOR in specs
 
 
-def _legend(table: Table, results: Sequence[Result]) -> list[str]:
+def _legend(table: Table, results: Sequence[Result]) -> list[Note]:
     notes = missing_note(table)
     parts = {result.subset: result.parts for result in results if result.parts}
     for name in subset_order(results[0].task, parts):
         of = ", ".join(parts[name]) if len(parts[name]) <= 12 else f"{len(parts[name])} subsets"
-        notes.append(f"{name}: unweighted mean of {of}")
+        notes.append(Note(f"{name}: unweighted mean of {of}"))
     return notes + tag_notes(result.subset for result in results)
 
 
-def _n_note(results: Sequence[Result]) -> list[str]:
+def _n_note(results: Sequence[Result]) -> list[Note]:
     """n of the sets, in one line."""
     order = subset_order(results[0].task, (result.subset for result in results))
     n_of = {result.subset: result.n for result in results if not result.parts and not is_average(result.subset)}
@@ -283,22 +283,23 @@ def _n_note(results: Sequence[Result]) -> list[str]:
     for subset in sorted(n_of, key=order.index):
         by_n.setdefault(n_of[subset], []).append(subset)
     if len(by_n) == 1 and len(n_of) > 1:
-        return [f"n: {min(by_n):,} a set"]
+        return [Note(f"n: {min(by_n):,} a set")]
     if len(by_n) > 12:
-        return [f"n: {min(by_n):,} to {max(by_n):,} a set"]
+        return [Note(f"n: {min(by_n):,} to {max(by_n):,} a set")]
     texts = [f"{n:,} ({', '.join(own)})" for n, own in by_n.items()]
-    return [f"n: {'; '.join(texts)}"] if texts else []
+    return [Note(f"n: {'; '.join(texts)}")] if texts else []
 
 
-def missing_note(table: Table) -> list[str]:
+def missing_note(table: Table) -> list[Note]:
     """The line that explains "–", if the table has one."""
-    return [f"{MISSING} not measured here"] if any(c.value is None for row in table.rows for c in row.cells) else []
+    is_missing = any(cell.value is None for row in table.rows for cell in row.cells)
+    return [Note(f"{MISSING} not measured here")] if is_missing else []
 
 
-def tag_notes(subsets: Iterable[str]) -> list[str]:
+def tag_notes(subsets: Iterable[str]) -> list[Note]:
     """What the stand-in tags among subset names mean."""
     tags = sorted({split_tag(subset)[1] for subset in subsets} - {""})
-    return [f"{tag}: {TAGS.get(tag, 'a stand-in for the published set')}" for tag in tags]
+    return [Note(code=tag, rest=f": {TAGS.get(tag, 'a stand-in for the published set')}") for tag in tags]
 
 
 def sort_entries(entries: Sequence[dict[str, Any]], key: str) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 import textwrap
@@ -11,7 +10,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from harness.escaping import visible, without_commands
-from harness.report.cells import BOLD, Column, Table
+from harness.report.cells import Column, Note, Table
 
 
 def plain_text(table: Table, width: int | None = None) -> str:
@@ -70,7 +69,7 @@ def plain_text(table: Table, width: int | None = None) -> str:
                 lines += line(intervals, block, ())
         parts.append("\n".join(lines))
     if table.notes:
-        parts.append("\n".join(re.sub(f"^{BOLD}", "bold (* where text is plain): ", note) for note in table.notes))
+        parts.append("\n".join(map(_note_line, table.notes)))
     return without_commands("\n\n".join(parts))
 
 
@@ -95,7 +94,11 @@ def _with_prose(line: str, texts: Iterable[str], width: int | None) -> list[str]
 def _visible(table: Table) -> Table:
     """All texts of a table but its cells'."""
     columns = tuple(replace(c, head=visible(c.head), sub=visible(c.sub)) for c in table.columns)
-    return replace(table, title=visible(table.title), columns=columns, notes=tuple(map(visible, table.notes)))
+    return replace(table, title=visible(table.title), columns=columns)
+
+
+def _note_line(note: Note) -> str:
+    return visible(f"{note.text} (* where text is plain){note.rest}" if note.is_on_bold else note.plain)
 
 
 _GAP = 2

@@ -311,7 +311,7 @@ def test_language_bias_is_tested_against_zero_and_wins_nothing():
     text = conclusion([one], ["fair", "biased"], 0.05)
     assert text.startswith("the language bias on official6 is ") and "better" not in text
     (table,) = tables([one], ["fair", "biased"], PLAN, {"language-bias": "task:language-bias"})
-    assert [cell.text for cell in table.rows[0].cells][-1] != "win" and table.notes[-1] == text
+    assert [cell.text for cell in table.rows[0].cells][-1] != "win" and table.note_texts[-1] == text
 
 
 def test_another_metric_and_one_that_a_set_lacks():
@@ -345,7 +345,7 @@ def test_too_few_items_and_too_few_resamples_are_said():
         plan = Resampling(resamples)
         compared = compare_rows([planned("sts17", *SAME)], measured, plan)
         assert (win_tie_loss(compared, "a", "b", 0.05)["win"] == 3) is is_enough
-        notes = tables(compared, ["a", "b"], plan, {"sts17": "x"})[-1].notes
+        notes = tables(compared, ["a", "b"], plan, {"sts17": "x"})[-1].note_texts
         assert any("too few" in note and "--resamples 60 or more" in note for note in notes) is not is_enough
 
 

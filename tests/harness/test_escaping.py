@@ -30,7 +30,7 @@ from harness.errors import InputError
 from harness.gate import Checked, Finding, github, junit, text
 from harness.mining.bitext import read_sentences, to_tsv
 from harness.published.mteb import mteb_files
-from harness.report.cells import Cell, Column, Table
+from harness.report.cells import Cell, Column, Note, Table
 from harness.report.cells import Row as TableRow
 from harness.report.pages import BEGIN, END, make_pages, report
 from harness.report.render import render
@@ -340,7 +340,7 @@ def test_every_text_of_a_table(format: str, monkeypatch: pytest.MonkeyPatch) -> 
             # After the end of a row, these would be its length, and a star of the end's.
             assert not re.search(r"(\\\\|rule)\s*[\[*]", output)
         else:
-            assert_printable(output, render(replace(table, title="x", notes=("x", "x"))))
+            assert_printable(output, render(replace(table, title="x", notes=(Note("x"), Note("x")))))
 
 
 @pytest.mark.parametrize("name", EVERYTHING)

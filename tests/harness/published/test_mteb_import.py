@@ -169,7 +169,7 @@ def test_stored_and_shown_as_published(labse, tmp_path):
     rows = [[cell.text for cell in row.cells] for row in board.rows]
     assert ["labse", "mteb results e34fab6", "79.45", "69.00"] in rows  # no column for Pearson
     assert [row.is_published for row in board.rows] == [row[1] != "measured" for row in rows]
-    assert any(f"LaBSE@{LABSE_REVISION}, mteb 1.36.26" in note for note in board.notes)
+    assert any(f"LaBSE@{LABSE_REVISION}, mteb 1.36.26" in note for note in board.note_texts)
     shown = [[cell.text for cell in row.cells] for row in differences.rows]
     assert ["labse", "mteb results e34fab6", "en-en", "spearman", "79.50", "79.45", "+0.05"] in shown
     entry = next(
@@ -204,7 +204,7 @@ def test_many_languages_are_no_columns(tmp_path):
     scores = imported_scores(tmp_path)
     (board,) = published_boards([], scores)
     assert [column.label for column in board.columns[2:]] == ["avg-paper"]
-    assert any("--format csv" in note for note in board.notes)
+    assert any("--format csv" in note for note in board.note_texts)
     assert {s.subset for s in scores} >= set(codes)
 
 

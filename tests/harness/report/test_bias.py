@@ -60,8 +60,8 @@ mean over the pairs  -2.31  -2.50
     assert plain_text(cost, 80).startswith(expected)
     assert [row.is_average for row in cost.rows] == [False, False, False, True]
     for table in (shift, cost):
-        assert "descriptive: not tested" in table.notes
-        assert "@deepl: another translation than the published set" in table.notes
+        assert "descriptive: not tested" in table.note_texts
+        assert "@deepl: another translation than the published set" in table.note_texts
 
 
 def test_no_tables_without_a_pair_of_sets():
@@ -199,7 +199,7 @@ def test_statistics_of_another_shape_are_one_line(change):
 
     def view(joining):
         entry = Entry(digest(result), more={"joining": joining})
-        return finer_view([result], {"language-bias": Statistics(entries={("muse", "ten"): entry})})
+        return finer_view([result], Statistics(entries={("muse", "ten"): entry}))
 
     assert list(view(good)[1]) == ["language-bias/muse-ten.svg"]
     with pytest.raises(InputError, match=r"^the stored joinings of muse on ten are not one a set; measure them again$"):

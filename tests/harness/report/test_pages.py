@@ -72,7 +72,7 @@ ties); an average is the unweighted mean over its sets.
 | muse    |  83.5 |
 
 - n: 250 (en-en)
-- no interval and no test: muse; to mend it: \\`leaderboard run --save-rows --encoder muse --task sts17\\`
+- no interval and no test: muse; to mend it: `leaderboard run --save-rows --encoder muse --task sts17`
 - signature: `task:sts17|version:1|similarity:cosine`
 
 ## STS 2017 (bundled sample): Spearman's rho x 100
@@ -81,10 +81,10 @@ ties); an average is the unweighted mean over its sets.
 | ------- | -----------: |
 | muse    |         99.0 |
 
-- @sample: bundled sample, for demonstration
+- `@sample`: bundled sample, for demonstration
 - n: 12 (en-en@sample)
-- no interval and no test: muse; to mend it: \\`leaderboard run --save-rows --suite sample --encoder muse --task \
-sts17\\`
+- no interval and no test: muse; to mend it: `leaderboard run --save-rows --suite sample --encoder muse --task \
+sts17`
 - signature: `task:sts17|version:1|similarity:cosine`
 
 ## Data
@@ -172,7 +172,7 @@ def test_overview(store: ResultStore) -> None:
         ["muse", "80.0", "-0.92", "–", "40.0"],
         ["chargrams (lexical floor)", "50.0", "–", "–", "–"],
     ]
-    assert "- @ntrex: a BUCC-format set, not the BUCC data" in lines and "- – not measured here" in lines
+    assert "- `@ntrex`: a BUCC-format set, not the BUCC data" in lines and "- – not measured here" in lines
     assert "- [BUCC bitext mining](bucc.md)" in lines
 
 

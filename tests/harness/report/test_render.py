@@ -11,7 +11,7 @@ import pytest
 from gate_runs import leaderboard_here
 from result_records import STS_SIGNATURE, record, small_board, sts
 
-from harness.report.cells import Cell, Column, Row, Table
+from harness.report.cells import Cell, Column, Note, Row, Table
 from harness.report.render import ENTRY_FORMATS, FORMATS, TABLE_FORMATS, render, render_long
 from harness.report.tables import boards, long_form
 from harness.report.terminal import plain_text
@@ -39,8 +39,8 @@ avg-same: unweighted mean of en-en, es-es, ar-ar
 @deepl: another translation than the published set
 n: 250 a set
 order of encoders: avg-same (spearman)
-no interval and no test: chargrams, e5, muse; to mend it: `leaderboard run --save-rows --encoder chargra\
-ms --encoder e5 --encoder muse --task sts17`
+no interval and no test: chargrams, e5, muse; to mend it: leaderboard run --save-rows --encoder chargra\
+ms --encoder e5 --encoder muse --task sts17
 signature: task:sts17|version:1|similarity:cosine"""
     assert plain_text(table, 80) == expected
 
@@ -62,7 +62,7 @@ encoder  f1_train  f1_test  threshold
 muse         90.0     88.0     1.0500
 
 n: 250 a set
-no interval and no test: muse; to mend it: `leaderboard run --save-rows --encoder muse --task bucc`
+no interval and no test: muse; to mend it: leaderboard run --save-rows --encoder muse --task bucc
 signature: s"""
     assert plain_text(table, 80) == expected
     assert len(plain_text(table, 200).split("\n\n")) == 3
@@ -81,7 +81,7 @@ muse         50.0      40.0    50.0    40.0
 
 @longer: a stand-in for the published set
 n: 250 (kat)
-no interval and no test: muse; to mend it: `leaderboard run --save-rows --encoder muse --task tatoeba`
+no interval and no test: muse; to mend it: leaderboard run --save-rows --encoder muse --task tatoeba
 signature: s"""
     assert plain_text(table, 80) == expected
     narrow = plain_text(table, 20).splitlines()
@@ -121,11 +121,11 @@ def test_markdown(table: Table) -> None:
 - lexical floor: compares spellings only; what an encoder has to beat
 - – not measured here
 - avg-same: unweighted mean of en-en, es-es, ar-ar
-- @deepl: another translation than the published set
+- `@deepl`: another translation than the published set
 - n: 250 a set
 - order of encoders: avg-same (spearman)
-- no interval and no test: chargrams, e5, muse; to mend it: \\`leaderboard r\
-un --save-rows --encoder chargrams --encoder e5 --encoder muse --task sts17\\`
+- no interval and no test: chargrams, e5, muse; to mend it: `leaderboard r\
+un --save-rows --encoder chargrams --encoder e5 --encoder muse --task sts17`
 - signature: `task:sts17|version:1|similarity:cosine`"""
     assert render(table, "md") == expected
 
@@ -150,8 +150,8 @@ chargrams (lexical floor) & 70.0 & 50.0 & 0.0 \\
         r"""@deepl: another translation than the published set \par n: 250 a set \par order of encoders: avg-same """
         r"""(spearman) \par """
     )
-    expected += r"""no interval and no test: chargrams, e5, muse; to mend it: `leaderboard run -{}-save-rows """
-    expected += r"""-{}-encoder chargrams -{}-encoder e5 -{}-encoder muse -{}-task sts17` \par """
+    expected += r"""no interval and no test: chargrams, e5, muse; to mend it: leaderboard run -{}-save-rows """
+    expected += r"""-{}-encoder chargrams -{}-encoder e5 -{}-encoder muse -{}-task sts17 \par """
     expected += r"""signature: task:sts17\textbar{}version:1\textbar{}similarity:cosine
 \end{table}"""
     assert render(table, "latex") == expected
@@ -210,7 +210,7 @@ def test_bold_is_of_the_best_alone() -> None:
 
 def test_latex_tells_a_minus_from_a_hyphen() -> None:
     note = "en-de - en-es: -0.1 [-0.5, +0.2], p >= 0.05 (x 100); run --fresh on 2025-01-02"
-    table = Table("scores x 100", (Column("a"),), (Row((Cell(-4.25, "score"),)),), (note,))
+    table = Table("scores x 100", (Column("a"),), (Row((Cell(-4.25, "score"),)),), (Note(note),))
     tex = render(table, "latex")
     assert r"\caption{scores $\times$ 100}" in tex and "\n$-$4.2 " in tex
     assert (r"en-de $-$ en-es: $-$0.1 [$-$0.5, +0.2], p $\geq$ 0.05 ($\times$ 100); run -{}-fresh on 2025-01-02") in tex
@@ -290,7 +290,7 @@ order of encoders: the mean over the subsets (spearman)
 bold (* where text is plain): the best, and all that are not significantly worse than it \
 (paired randomisation test, p >= 0.1, corrected by Holm over the encoders of a column, not over the columns)
 no interval and no test: e5 on es-es, muse on es-es; \
-to mend it: `leaderboard run --save-rows --encoder e5 --encoder muse --task sts17`
+to mend it: leaderboard run --save-rows --encoder e5 --encoder muse --task sts17
 signature: task:sts17|version:1|similarity:cosine|interval:made-up"""
     assert plain_text(with_intervals, 80) == expected
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
