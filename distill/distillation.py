@@ -37,9 +37,9 @@ from harness.data.leakage import leakage_guard
 from harness.data.sources import DataDir, bundled_sample, open_data_dir
 from harness.encoder import Encoder
 from harness.errors import InputError, MissingExtraError
+from harness.files import write_atomically
 from harness.provenance import git_state, hardware, versions
 from harness.registry import load_encoder, one_line
-from harness.results import write_atomically
 from harness.schema import decoded
 from harness.spec import parse_spec
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -59,6 +60,47 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that a reader sees the old content or the new, never a part.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    with writing(path), replacing(path) as stream:
+        stream.write(content)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns an OSError of a `with` block, which writes `path`, into an InputError that names `path` and the remedy."""
+    try:
+        yield
+    except OSError as error:
+        remedy = "name another folder"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy += " or free some space"
+        elif error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST):
+            remedy += " or move away what is in its place"
+        raise InputError(f"{path}: cannot be written ({error.strerror or error}); {remedy}") from None
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """The name of a folder to make and fill in a `with` block; it becomes `path` at the end, unless the block raises.
+
+    Raises:
+        InputError: it cannot be written, or `path` is there.
+    """
+    part = path.with_name(f".{path.name}{SUFFIX}")
+    try:
+        with writing(path):
+            shutil.rmtree(part, ignore_errors=True)
+            yield part
+            part.rename(path)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def remove_abandoned(temporaries: Iterable[Path]) -> None:

@@ -224,13 +224,11 @@ def _check_files(source: Path, target: Path, out: Path | None, checkpoint: Path 
 
 def _check_writable(folder: Path, path: Path) -> None:
     """Make a folder if need be, and raise InputError if `path`, which is in it or is it, cannot be written."""
-    from harness.results import cannot_write
+    from harness.files import writing
 
-    try:
+    with writing(path):
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
-        raise cannot_write(path, error) from None
 
 
 def _language(path: Path, option: str, given: str | None) -> str | None:
@@ -273,11 +271,8 @@ def _write(content: bytes, out: Path | None) -> None:
         # A program reads the sentences as they are; a terminal would do what is in them.
         typer.echo(terminal(content.decode()) if sys.stdout.isatty() else content, nl=False)
         return
-    from harness.results import cannot_write, write_atomically
+    from harness.files import write_atomically
 
     if out.suffix == ".gz":
         content = gzip.compress(content, mtime=0)  # without the time of day: equal pairs, equal files
-    try:
-        write_atomically(out, content)
-    except OSError as error:
-        raise cannot_write(out, error) from None
+    write_atomically(out, content)

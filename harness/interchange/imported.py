@@ -14,11 +14,10 @@ from hashlib import sha256
 from pathlib import Path
 
 from harness.errors import InputError
-from harness.files import refuse_way_out
+from harness.files import refuse_way_out, write_atomically
 from harness.interchange.mteb_import import ImportedResult
 from harness.interchange.mteb_tasks import BY_MTEB_NAME
 from harness.published import PublishedScore, published_scores
-from harness.results import cannot_write, write_atomically
 from harness.schema import read_json
 from harness.spec import parse_spec
 
@@ -52,10 +51,7 @@ def store(root: Path, results: Iterable[ImportedResult]) -> list[Path]:
         parts = (_safe(result.model), _safe(result.revision), f"{result.mteb_task}.json")
         path = refuse_way_out(root.joinpath(_FOLDER, *parts), root)
         text = json.dumps(asdict(result), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-        try:
-            write_atomically(path, text.encode())
-        except OSError as error:
-            raise cannot_write(path, error) from None
+        write_atomically(path, text.encode())
         written.append(path)
     return written
 

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import InputError
-from harness.files import refuse_special, replacing
+from harness.files import refuse_special, replacing, writing
 from harness.mining.vectors import AT_ONCE, Side
-from harness.results import cannot_write
 
 _FILE = "search.npz"
 _FORMAT = 2  # of the states; another bound or other lists make another one
@@ -55,11 +54,8 @@ class Checkpoint:
         start = time.monotonic()
         if self._file is None or start < self._not_before:
             return
-        try:
-            with replacing(self._file) as out:
-                np.savez(out, allow_pickle=False, digest=np.array(self._digest), done=done, **arrays)
-        except OSError as error:
-            raise cannot_write(self._file, error) from error
+        with writing(self._file), replacing(self._file) as out:
+            np.savez(out, allow_pickle=False, digest=np.array(self._digest), done=done, **arrays)
         end = time.monotonic()
         self._not_before = end + (end - start) / _SHARE
 
@@ -91,10 +87,8 @@ def open_checkpoint(folder: Path | str | None, sides: tuple[Side, Side], options
         yield Checkpoint(None, "")
         return
     folder = Path(folder)
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(folder, error) from error
     digest = hashlib.blake2b(f"format={_FORMAT} {options}".encode())
     for side in sides:
         digest.update(f"{side.vectors.dtype.str}{side.vectors.shape}".encode())

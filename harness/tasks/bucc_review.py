@@ -14,8 +14,7 @@ from pathlib import Path
 
 from harness.errors import InputError
 from harness.escaping import spreadsheet
-from harness.files import refuse_special
-from harness.results import cannot_write, write_atomically
+from harness.files import refuse_special, write_atomically
 from harness.tasks.bucc_audit import VERDICTS, Candidate
 
 _HEADING = "Mined pairs that are not in the gold. Fill in the column verdict: yes (a good translation), no or unsure."
@@ -52,10 +51,7 @@ def write_review(path: Path, origin: Mapping[str, str], candidates: Sequence[Can
         figures = [str(rank), "", f"{one.score:.6f}", "yes" if one.above_threshold else "no"]
         rivals = [text for side in one.rivals for text in (*side, *[""] * (n_rivals - len(side)))]
         writer.writerow([*figures, *map(_shown, (*one.sentences, *one.ids, *one.gold, *rivals))])
-    try:
-        write_atomically(path, stream.getvalue().encode("utf-8-sig"))
-    except OSError as error:
-        raise cannot_write(path, error) from None
+    write_atomically(path, stream.getvalue().encode("utf-8-sig"))
 
 
 def _shown(text: str) -> str:
