@@ -28,9 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import InputError, MissingExtraError
-from harness.mining.neighbours import Neighbours
 from harness.mining.plain import Best, search
-from harness.mining.vectors import Ints, Side, similarity
+from harness.mining.vectors import Ints, Neighbours, Side, both_sides, similarity
 
 _BLOCK = 2048  # queries, or rows that are added, at once
 _CANDIDATES = 8  # times k
@@ -103,11 +102,9 @@ def nearest_approximate(
         import faiss  # noqa: F401
     except ImportError:
         raise MissingExtraError("the backend faiss", "ann") from None
-    if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
-        raise InputError(f"cannot compare vectors of shapes {x.shape} and {y.shape}: (n, dim) and (m, dim) expected")
-    if k < 1 or sample < 1:
-        raise InputError(f"k and sample are at least 1, not {k} and {sample}")
-    sides = Side(x, "x", cosine=cosine), Side(y, "y", cosine=cosine)
+    if sample < 1:
+        raise InputError(f"sample is at least 1, not {sample}")
+    sides = both_sides(x, y, k, cosine=cosine)
     names = [choose_index(len(other), other.dim) if index == "auto" else index for other in sides[::-1]]
     of_x, short_x = _search(*sides, k, names[0], cosine, seed)
     of_y, short_y = _search(*sides[::-1], k, names[1], cosine, seed)

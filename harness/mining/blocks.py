@@ -39,9 +39,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.mining.checkpoint import Checkpoint
-from harness.mining.neighbours import Neighbours
-from harness.mining.plain import Best, Report, search
-from harness.mining.vectors import Floats, Ints, Side
+from harness.mining.plain import Best, search
+from harness.mining.vectors import Floats, Ints, Neighbours, Report, Side
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -106,13 +105,7 @@ def nearest_by_blocks(
             checkpoint.save(arrays, done)
             if done < len(x):
                 report(done)
-    found_x, found_y = best_of_lists(x, y, of_x, k_x, block), best_of_lists(y, x, of_y, k_y, block)
-    report(
-        len(x),
-        recomputed=found_x.recomputed + found_y.recomputed,
-        candidates=found_x.candidates + found_y.candidates,
-    )
-    return found_x.neighbours, found_y.neighbours
+    return best_of_lists(x, y, of_x, of_y, k_x, k_y, block, report)
 
 
 @contextmanager
@@ -213,16 +206,21 @@ def _named(side: str, lists: Lists) -> dict[str, NDArray[Any]]:
     return {f"{side}_{name}": array for name, array in lists._asdict().items()}
 
 
-class _Found(NamedTuple):
-    """Neighbours, and what it took to be sure of them."""
+def best_of_lists(
+    x: Side, y: Side, of_x: Lists, of_y: Lists, k_x: int, k_y: int, block: int | None, report: Report
+) -> tuple[Neighbours, Neighbours]:
+    """The neighbours that the full lists of both sides lead to. Reports the end of the search."""
+    neighbours_x, n_recomputed_x, n_candidates_x = _best_of_side(x, y, of_x, k_x, block)
+    neighbours_y, n_recomputed_y, n_candidates_y = _best_of_side(y, x, of_y, k_y, block)
+    report(len(x), recomputed=n_recomputed_x + n_recomputed_y, candidates=n_candidates_x + n_candidates_y)
+    return neighbours_x, neighbours_y
 
-    neighbours: Neighbours
-    recomputed: int
-    candidates: int
 
+def _best_of_side(side: Side, other: Side, lists: Lists, k: int, block: int | None) -> tuple[Neighbours, int, int]:
+    """The k best of every row of a side: of its list, or searched anew where the list is too short.
 
-def best_of_lists(side: Side, other: Side, lists: Lists, k: int, block: int | None) -> _Found:
-    """The k best of every row of a side: of its list, or searched anew where the list is too short."""
+    Also returns how many rows were searched anew, and how many candidates were scored.
+    """
     rows, similarities, n_candidates = np.empty((len(side), k), np.int64), np.empty((len(side), k)), 0
     is_short = np.empty(len(side), bool)
     for start in range(0, len(side), _SAMPLE):
@@ -236,7 +234,7 @@ def best_of_lists(side: Side, other: Side, lists: Lists, k: int, block: int | No
         best = Best(len(anew), k)
         search(side.take(anew), other, best, block=block)
         rows[anew], similarities[anew] = best.rows, best.similarity
-    return _Found(Neighbours(rows, similarities), len(short), n_candidates)
+    return Neighbours(rows, similarities), len(short), n_candidates
 
 
 def _candidates(lists: Lists, k: int) -> tuple[Ints, Ints, NDArray[np.bool_]]:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import InputError, MissingExtraError, unknown_name
 from harness.mining.checkpoint import open_checkpoint
-from harness.mining.vectors import Floats, Ints, Side
+from harness.mining.vectors import Neighbours, Side, both_sides
 
 Backend = Literal["auto", "numpy", "float32", "bfloat16", "cuda", "faiss"]
 
@@ -22,13 +22,6 @@ _WORTH_NUMBA = 10**9
 _WORTH_TORCH = 10**11
 _MANY = 128  # neighbours from which on the compiled scans, which keep no order in their lists, are slower than NumPy
 _LARGEST = 1e15  # norms whose products, in less than float32, are far from overflow
-
-
-class Neighbours(NamedTuple):
-    """The k' nearest vectors of the other side: `rows` (n, k') int64 and `similarity` (n, k') float64, best first."""
-
-    rows: Ints
-    similarity: Floats
 
 
 @dataclass(frozen=True)
@@ -75,8 +68,9 @@ def nearest(
         k: neighbours kept, at least 1.
         cosine: scale the rows to unit norm first; else they are taken as they are.
         backend: "numpy"; "float32" (blocks of the similarity matrix scanned by compiled code; extra `mining`);
-            "bfloat16" (the same with products in bfloat16; extras `mining` and `torch`); "cuda" (a GPU; both extras);
-            "faiss" (approximate; extra `ann`). "auto" takes the fastest exact one that is there and worth its start.
+            "bfloat16" (the same with products in bfloat16; extras `mining` and `torch`); "cuda" (a GPU; both extras;
+            experimental: its speed has not been measured); "faiss" (approximate; extra `ann`). "auto" takes the
+            fastest exact one that is there and worth its start.
         block: rows of x at a time. The blocks take some 100 to 200 MB, or about 30 block^2 bytes, and there is
             O((n + m) k) beside them and the inputs.
         checkpoint: folder in which the state is kept between blocks of rows. The same search, interrupted and started
@@ -88,14 +82,9 @@ def nearest(
             this machine does not have, or a checkpoint of another search.
         MissingExtraError: the backend's packages are missing.
     """
-    x, y = np.asarray(x), np.asarray(y)
-    if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
-        raise InputError(f"cannot compare vectors of shapes {x.shape} and {y.shape}: (n, dim) and (m, dim) expected")
-    if k < 1:
-        raise InputError(f"k is at least 1, not {k}")
     if block is not None and block < 1:
         raise InputError(f"a block has at least 1 row, not {block}")
-    sides = Side(x, "x", cosine=cosine), Side(y, "y", cosine=cosine)
+    sides = both_sides(x, y, k, cosine=cosine)
     name = choose_backend(backend, *sides, k)
     if name == "faiss":
         if checkpoint is not None:

@@ -8,12 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.mining.checkpoint import Checkpoint
-from harness.mining.neighbours import Neighbours
-from harness.mining.vectors import AT_ONCE, Floats, Ints, Side, similarity
+from harness.mining.vectors import AT_ONCE, Floats, Ints, Neighbours, Report, Side, similarity
 
 _BLOCK = 2048
-
-Report = Callable[..., None]
 
 
 def nearest_plain(

@@ -1,13 +1,14 @@
-"""Vectors as mining takes them, their lengths, and the reference similarity."""
+"""What the backends share: the vectors of a side, the reference similarity, and what a search returns."""
 
 from __future__ import annotations
 
 from copy import copy
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.encoder import row_norms, scaled
 from harness.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -16,31 +17,18 @@ Ints = NDArray[np.int64]
 AT_ONCE = 1 << 21  # components (of pairs that are scored) or candidates at once: some tens of MB of temporaries
 
 
-def normalise(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
-    """The rows of `vectors` (n, dim) scaled to unit L2 norm, in float32; zero rows stay zero."""
-    norms = row_norms(vectors)
-    return _scaled(vectors, np.where(norms > 0, norms, 1))
+class Neighbours(NamedTuple):
+    """The k' nearest vectors of the other side: `rows` (n, k') int64 and `similarity` (n, k') float64, best first."""
+
+    rows: Ints
+    similarity: Floats
 
 
-def row_norms(vectors: NDArray[np.floating[Any]]) -> Floats:
-    """The L2 norm of every row of `vectors` (n, dim), accumulated in float64, block by block; shape (n,)."""
-    norms = np.empty(len(vectors))
-    rows = max(1, AT_ONCE // max(1, vectors.shape[1]))
-    for start in range(0, len(vectors), rows):
-        part = vectors[start : start + rows].astype(np.float64, order="C")  # equal rows have equal sums in one order
-        norms[start : start + rows] = np.sqrt(np.multiply(part, part, out=part).sum(axis=1))
-    return norms
+class Report(Protocol):
+    """Told by a backend how far its search is; see `harness.mining.neighbours.Progress`."""
 
-
-def _scaled(vectors: NDArray[np.floating[Any]], divisors: Floats) -> NDArray[np.float32]:
-    """The rows of `vectors` (n, dim) divided by `divisors` (n,), rounded to float32 once."""
-    unit = np.empty(vectors.shape, dtype=np.float32)
-    rows = max(1, AT_ONCE // max(1, vectors.shape[1]))
-    for start in range(0, len(vectors), rows):
-        part = slice(start, start + rows)
-        # Divided in float64: the norm of a row of denormals, or of the largest numbers, has no float32.
-        np.divide(vectors[part], divisors[part, None], out=unit[part], dtype=np.float64, casting="same_kind")
-    return unit
+    def __call__(self, rows_done: int, recomputed: int = 0, candidates: int = 0) -> None:
+        """So many rows of x are done."""
 
 
 class Side:
@@ -81,7 +69,23 @@ class Side:
         return len(self.vectors)
 
     def __getitem__(self, rows: slice | Ints) -> NDArray[np.float32]:
-        return _scaled(self.vectors[rows], self.divisors[rows])
+        return scaled(self.vectors[rows], self.divisors[rows])
+
+
+def both_sides(
+    x: NDArray[np.floating[Any]], y: NDArray[np.floating[Any]], k: int, *, cosine: bool
+) -> tuple[Side, Side]:
+    """The sides of a search for k neighbours; x is (n, dim) and y is (m, dim).
+
+    Raises:
+        InputError: other shapes, numbers that are not real, NaN or infinity (the row is named), k < 1.
+    """
+    x, y = np.asarray(x), np.asarray(y)
+    if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
+        raise InputError(f"cannot compare vectors of shapes {x.shape} and {y.shape}: (n, dim) and (m, dim) expected")
+    if k < 1:
+        raise InputError(f"k is at least 1, not {k}")
+    return Side(x, "x", cosine=cosine), Side(y, "y", cosine=cosine)
 
 
 def similarity(x: Side, y: Side, rows: Ints, columns: Ints) -> Floats:
