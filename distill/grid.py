@@ -28,6 +28,7 @@ from typing import Any
 from distill.losses import parse_kind
 from distill.start import Start
 from harness.errors import InputError, unknown_name
+from harness.files import user_path
 from harness.names import check_name, split_tag
 from harness.tasks import get_task
 
@@ -173,7 +174,7 @@ def read_grid(location: str | Path) -> Grid:
     Raises:
         InputError: no such file, not TOML, a key or name that is not known, a value of the wrong kind, no tables.
     """
-    path = Path(location).expanduser()
+    path = user_path(location)
     shipped = {file.stem: file for file in EXPERIMENTS.glob("*.toml")}
     name = path.name
     if not path.is_file():

@@ -31,6 +31,14 @@ _TEMPORARY = "leaderboard-"  # begins the names of temporary folders
 _PATIENCE = 2.0  # seconds for which another process may hold a lock before it is said
 
 
+def user_path(path: str | Path) -> Path:
+    """A path as a user has written it, `~` expanded. Raises InputError if there is no such home folder."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise InputError(f"{path}: no such home folder; write it out") from None
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A file to write in a `with` block; it takes the place of `path` at the end, unless the block raises.

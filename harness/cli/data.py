@@ -14,9 +14,10 @@ import typer
 
 from harness.cli.options import DataDirOption
 from harness.data.catalogue import DataSet, catalogue, find_set
-from harness.data.sources import DataDir, data_root, open_data_dir
+from harness.data.sources import DataDir, open_data_dir
 from harness.errors import InputError, unknown_name
 from harness.escaping import json_text, terminal
+from harness.files import user_path
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -50,7 +51,7 @@ FetchArgument = Annotated[
 def _root(data_dir: Path | None) -> Path:
     if data_dir is None:
         raise InputError("no data directory: give --data-dir or set HARNESS_DATA")
-    return data_root(data_dir)
+    return user_path(data_dir)
 
 
 @app.command()

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from harness.cli import say
+from harness.files import user_path
 
 _RESULTS = "leaderboard-results"
 RESULTS_DEFAULT = f"$HARNESS_RESULTS or {_RESULTS}"
@@ -22,7 +23,7 @@ def results_folder(given: Path | None) -> Path:
     """
     if given is not None:
         return given
-    folder = Path(os.environ.get("HARNESS_RESULTS") or _RESULTS).expanduser()
+    folder = user_path(os.environ.get("HARNESS_RESULTS") or _RESULTS)
     say(f"results folder: {folder}")
     return folder
 

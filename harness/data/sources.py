@@ -11,6 +11,7 @@ from pathlib import Path
 
 from harness.data.text import open_content
 from harness.errors import InputError
+from harness.files import user_path
 
 SAMPLE_DIR = Path(__file__).parent.parent / "sample"
 _SAMPLE = "sample"
@@ -62,7 +63,7 @@ def bundled_sample() -> DataDir:
 
 def open_data_dir(path: str | Path) -> DataDir:
     """The data directory at `path`. Raises InputError if it is not a folder."""
-    root = data_root(path)
+    root = user_path(path)
     try:
         is_folder = root.is_dir()
     except OSError:  # too long a name
@@ -70,14 +71,6 @@ def open_data_dir(path: str | Path) -> DataDir:
     if not is_folder:
         raise InputError(f"data directory {path} is not a folder; give --data-dir or set HARNESS_DATA to one that is")
     return DataDir(root)
-
-
-def data_root(path: str | Path) -> Path:
-    """A data directory's path, `~` written out. Raises InputError if there is no such home folder."""
-    try:
-        return Path(path).expanduser()
-    except RuntimeError:
-        raise InputError(f"data directory {path}: no such home folder; write it out") from None
 
 
 @dataclass(frozen=True)

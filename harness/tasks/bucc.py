@@ -20,6 +20,8 @@ from harness.mining import Margin, Retrieval, best_threshold, mine, precision_re
 from harness.tasks.task import Encode, Rows, Task
 
 READINGS = ("train", "test", "heldout")
+K = 4
+"""Neighbours a side for candidates and margin."""
 Dedup = Literal["laser", "none"]
 
 
@@ -32,7 +34,7 @@ class Protocol:
     `bucc.py`); "none" does neither.
     """
 
-    k: int = 4
+    k: int = K
     margin: Margin = "ratio"
     retrieval: Retrieval = "max"
     dedup: Dedup = "laser"
