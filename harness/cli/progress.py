@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,10 @@ from harness.results import Result
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
+
+    from harness.mining import Progress as Search
+
+_SECONDS = 30.0  # between two lines on a search
 
 
 @contextmanager
@@ -40,6 +45,8 @@ class Watcher:
             self._subsets = bars.add_task("subsets", total=None, visible=False)
             self._sentences = bars.add_task("sentences", total=None, visible=False)
         self._done = self._total = 0
+        self.backend = ""
+        self._last_said = time.monotonic()
 
     def note(self, message: str) -> None:
         """Something worth saying that is neither a result nor a failure."""
@@ -59,6 +66,15 @@ class Watcher:
             self._bars.update(self._sentences, description=name, completed=done, total=total, visible=done < total)
         elif total > 20_000:
             self._print(f"  {task} {subset}: {done:,} of {total:,} sentences encoded")
+
+    def searching(self, search: Search) -> None:
+        """How far a search for nearest neighbours is; said now and then. `backend` is what does it."""
+        self.backend = search.backend
+        if search.recall:
+            self.note(f"approximate: {search.recall}")
+        if search.done < search.total and time.monotonic() - self._last_said >= _SECONDS:
+            self._last_said = time.monotonic()
+            self.note(f"{search.done / search.total:.1%} of the similarities searched")
 
     def finish(self, result: Result, metric: str, was_stored: bool) -> None:
         """A subset is done, or was by an earlier run; `metric` names its main score."""
