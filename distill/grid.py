@@ -19,7 +19,6 @@ column and of its row, in this order. A score is TASK/SUBSET, or TASK/SUBSET/MET
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,12 +29,8 @@ from distill.start import Start
 from harness.errors import InputError, unknown_name
 from harness.files import user_path
 from harness.names import check_name, split_tag
+from harness.schema import read_toml
 from harness.tasks import get_task
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 EXPERIMENTS = Path(__file__).parent / "experiments"
 """The grids that come with the package."""
@@ -184,7 +179,7 @@ def read_grid(location: str | Path) -> Grid:
             raise unknown_name("grid", str(location), shipped)
         path = shipped[path.name]
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = read_toml(path)
     except (OSError, ValueError) as error:  # TOMLDecodeError is a ValueError
         raise InputError(f"{path}: not TOML ({error})") from None
     try:

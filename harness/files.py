@@ -31,12 +31,16 @@ _TEMPORARY = "leaderboard-"  # begins the names of temporary folders
 _PATIENCE = 2.0  # seconds for which another process may hold a lock before it is said
 
 
-def user_path(path: str | Path) -> Path:
-    """A path as a user has written it, `~` expanded. Raises InputError if there is no such home folder."""
+def user_path(path: str | Path, what: str = "") -> Path:
+    """A path as a user has written it, `~` expanded; `what` it is of.
+
+    Raises:
+        InputError: there is no such home folder.
+    """
     try:
         return Path(path).expanduser()
     except RuntimeError:
-        raise InputError(f"{path}: no such home folder; write it out") from None
+        raise InputError(f"{what} {path}: no such home folder; write it out".lstrip()) from None
 
 
 @contextmanager

@@ -6,18 +6,18 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from harness.cli import say
 from harness.escaping import terminal
-from harness.results import Result
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
     from harness.mining import Progress as Search
+    from harness.results import Result
 
 _SECONDS = 30.0  # between two lines on a search
 
@@ -34,6 +34,21 @@ def watch() -> Iterator[Watcher]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         yield Watcher(bars)
+
+
+@contextmanager
+def download_bar(name: str) -> Iterator[Callable[[str, int, int | None], None] | None]:
+    """Shows in a terminal how far the downloads of a `with` block are; gives what `fetch_set` tells of it, or None."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        bar = bars.add_task(name, total=None)
+        yield lambda file, done, total: bars.update(bar, description=file, completed=done, total=total)
 
 
 class Watcher:

@@ -11,10 +11,9 @@ from itertools import chain
 from pathlib import Path
 
 from harness.data.bucc import bucc_texts
-from harness.data.korsts import korsts_sources, load_korsts
 from harness.data.sources import DataDir, Source, bundled_sample
 from harness.data.sts17 import STSPairs, load_sts, sts_sources
-from harness.data.stsb import read_multi_mt, read_original
+from harness.data.stsb import korsts_sources, load_korsts, read_multi_mt, read_original
 from harness.data.tatoeba import load_tatoeba, tatoeba_sources
 from harness.data.text import iter_lines
 from harness.errors import InputError

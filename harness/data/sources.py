@@ -63,7 +63,7 @@ def bundled_sample() -> DataDir:
 
 def open_data_dir(path: str | Path) -> DataDir:
     """The data directory at `path`. Raises InputError if it is not a folder."""
-    root = user_path(path)
+    root = user_path(path, "data directory")
     try:
         is_folder = root.is_dir()
     except OSError:  # too long a name
@@ -110,7 +110,7 @@ class Source:
         if self.subset.endswith(f"@{_SAMPLE}"):
             return None
         sets = [catalogue()[name] for name in self.dataset.split("+") if name in catalogue()]
-        known = {path.rpartition("/")[2]: digest for one in sets for path, digest in one.checksums.items()}
+        known = {path.rpartition("/")[2]: digest for dataset in sets for path, digest in dataset.checksums.items()}
         if any(digest != known.get(name, digest) for name, digest in self.checksums.items()):
             return False
         return True if known.keys() >= self.checksums.keys() else None

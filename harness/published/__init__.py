@@ -6,7 +6,6 @@ very same data (`harness.published.matching`).
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,12 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from harness.schema import read_toml
 from harness.spec import parse_spec
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 PAPER = "paper"
 # The paper first, and what is nearest to the origin of a figure before what repeats it.
@@ -112,7 +107,7 @@ def paper_scores() -> tuple[PublishedScore, ...]:
 
 def _read(path: Path) -> Iterator[PublishedScore]:
     # Decimal keeps the digits that were printed: 83.00 is not 83.0.
-    file = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
+    file = read_toml(path, parse_float=Decimal)
     for table in file["tables"]:
         for row in table["rows"]:
             yield from _row(file, table, *row)

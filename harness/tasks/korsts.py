@@ -7,8 +7,8 @@ Reimers and Gurevych (2020).
 from __future__ import annotations
 
 from harness.data import Source
-from harness.data.korsts import KORSTS_SUBSETS, korsts_sources, load_korsts
 from harness.data.sts17 import STSPairs
+from harness.data.stsb import KORSTS_SUBSETS, korsts_sources, load_korsts
 from harness.tasks.sts17 import at_least_two, correlations, sts17, sts_rows
 from harness.tasks.task import Task
 
