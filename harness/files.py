@@ -150,6 +150,12 @@ def refuse_way_out(path: Path, root: Path) -> Path:
     return path
 
 
+def leads_out(member: str) -> bool:
+    """Whether a member of an archive, by its name there, would be unpacked outside the folder that is meant for it."""
+    parts = member.replace("\\", "/").split("/")
+    return not parts[0] or ":" in parts[0] or ".." in parts
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the lock file `path`, which is made if need be, for the time of a `with` block.

@@ -111,8 +111,9 @@ def fetch(
     Exit with 3 if only some of the sets could be fetched.
     """
     from harness.cli.progress import download_bar
-    from harness.data.fetch import Network, fetch_set
+    from harness.data.fetch import fetch_set
     from harness.data.parallel import chosen_sets
+    from harness.data.transfer import Network
 
     chosen = chosen_sets(sets or [], [code.strip() for code in (languages or "").split(",") if code.strip()])
     for dataset in chosen:

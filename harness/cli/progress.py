@@ -6,7 +6,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from harness.escaping import terminal
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
+    from harness.data.transfer import Progress as Download
     from harness.mining import Progress as Search
     from harness.results import Result
 
@@ -37,7 +38,7 @@ def watch() -> Iterator[Watcher]:
 
 
 @contextmanager
-def download_bar(name: str) -> Iterator[Callable[[str, int, int | None], None] | None]:
+def download_bar(name: str) -> Iterator[Download | None]:
     """Shows in a terminal how far the downloads of a `with` block are; gives what `fetch_set` tells of it, or None."""
     if not sys.stderr.isatty():
         yield None

@@ -96,7 +96,9 @@ def sts_sources(data: DataDir) -> dict[str, Source]:
     extended = _folder_files(data, "sts17-extended")
     sources: dict[str, Source] = {}
     for subset in STS_SUBSETS:
-        files = _track_files(data, _TRACKS[subset]) if subset in _TRACKS else ()
+        files: tuple[Path, ...] = ()
+        if track := _TRACKS.get(subset):
+            files = data.find_all(f"sts17/STS.input.{track.stem}.txt", f"sts17/STS.gs.{track.stem}.txt")
         if files:
             sources[subset + mark] = Source(subset + mark, "sts17", files)
         elif subset in extended:
@@ -133,24 +135,14 @@ def load_sts(source: Source) -> STSPairs:
     return STSPairs(source.subset, sentences1, sentences2, lang1, lang2, gold)
 
 
-def _track_files(data: DataDir, track: _Track) -> tuple[Path, ...]:
-    names = (f"sts17/STS.input.{track.stem}.txt", f"sts17/STS.gs.{track.stem}.txt")
-    found = [data.find(name) for name in names]
-    files = tuple(path for path in found if path is not None)
-    if len(files) == 1:
-        missing = names[found.index(None)]
-        raise InputError(f"{data.root / missing} is missing, but {files[0].name} is there; add it or remove both")
-    return files
-
-
 def _folder_files(data: DataDir, folder: str) -> dict[str, Path]:
     """The files `STS.xx-yy.txt` of a folder by subset: the ten first, then the others by name."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for path in sorted((data.root / folder).glob("STS.*.txt*")):
         if (subset := subset_of(path.name)) and path.is_file():
-            found.setdefault(subset, path)
+            files.setdefault(subset, path)
     order = {subset: position for position, subset in enumerate(STS_SUBSETS)}
-    return {subset: found[subset] for subset in sorted(found, key=lambda name: (order.get(name, len(order)), name))}
+    return {subset: files[subset] for subset in sorted(files, key=lambda name: (order.get(name, len(order)), name))}
 
 
 def subset_of(name: str) -> str:
