@@ -42,7 +42,7 @@ class DataDir:
         for name in relative:
             if files and name not in files:
                 there = next(iter(files.values())).name
-                raise InputError(f"{self.root / name} is missing, but {there} is there; add it or remove both")
+                raise InputError(f"{self.root / name} is missing, but {there} is there; add it or remove the others")
         return tuple(files.values())
 
     def stand_ins(self, folder: str, taken: Iterable[str] = ()) -> dict[str, str]:

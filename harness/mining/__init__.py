@@ -11,7 +11,7 @@ depends neither on the backend nor on the block size or the number of threads.
 from harness.encoder import normalise, row_norms
 from harness.mining.margin import Margin, Retrieval, best_threshold, margin_scores, mine, precision_recall_f1
 from harness.mining.neighbours import Backend, Progress, available_backends, nearest
-from harness.mining.vectors import Neighbours
+from harness.mining.search import Neighbours
 
 __all__ = [
     "Backend",

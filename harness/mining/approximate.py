@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from harness.errors import InputError, MissingExtraError
 from harness.mining.plain import Best, search
-from harness.mining.vectors import Ints, Neighbours, Side, both_sides, similarity
+from harness.mining.search import Ints, Neighbours, Side, both_sides, similarity
 
 _BLOCK = 2048  # queries, or rows that are added, at once
 _CANDIDATES = 8  # times k

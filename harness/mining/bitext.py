@@ -23,7 +23,7 @@ from harness.encoder import Encoder
 from harness.errors import InputError, LanguageError
 from harness.files import write_atomically, writing
 from harness.memory import InParts
-from harness.mining.vectors import Floats, Ints
+from harness.mining.search import Floats, Ints
 
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
 _LINE_ENDS = re.compile("[\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]")  # those of str.splitlines, without the line feed

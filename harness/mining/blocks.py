@@ -38,9 +38,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.mining.checkpoint import Checkpoint
 from harness.mining.plain import Best, search
-from harness.mining.vectors import Floats, Ints, Neighbours, Report, Side
+from harness.mining.search import Checkpoint, Floats, Ints, Neighbours, Report, Side
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -117,10 +116,10 @@ def _product(
         import torch
 
         def multiply_bfloat16(rows: NDArray[Any], columns: NDArray[Any], out: NDArray[Any]) -> None:
-            one, two, product = (
+            left, right, product = (
                 torch.from_numpy(part.view(np.int16)).view(torch.bfloat16) for part in (rows, columns, out)
             )
-            torch.mm(one, two.T, out=product)
+            torch.mm(left, right.T, out=product)
 
         yield multiply_bfloat16
         return
@@ -162,23 +161,23 @@ def _measure(side: Side, centre: NDArray[np.float32], other_centre: NDArray[np.f
     """What `harness.mining.compiled.measure_rows` says of every row, (n, 4)."""
     from harness.mining.compiled import measure_rows
 
-    found = np.empty((len(side), 4))
+    measures = np.empty((len(side), 4))
     for start in range(0, len(side), _SAMPLE):
         rows = slice(start, start + _SAMPLE)
         rounded = _rounded(side, rows, centre, kind)
-        measure_rows(_contiguous(side, rows), side.divisors[rows], centre, other_centre, rounded, found[rows])
-    return found
+        measure_rows(_contiguous(side, rows), side.divisors[rows], centre, other_centre, rounded, measures[rows])
+    return measures
 
 
-def slacks(side: Side, other: Side, own: Floats, others: Floats, *, unit: float = 2.0**-24) -> Floats:
-    """2 e for every row of a side, given what was measured of its rows and of the other's; (n,).
+def slacks(side: Side, other: Side, measures: Floats, other_measures: Floats, *, unit: float = 2.0**-24) -> Floats:
+    """2 e for every row of a side, given what `_measure` says of both sides; (n,).
 
     `unit` is the error of an addition where the product accumulates.
     """
     dim, norms = side.dim, side.largest_norm * other.largest_norm
-    missed, _, stored, _ = own.T
-    most_missed, longest, most_stored, _ = others.max(axis=0)
-    largest_bias = np.abs(others[:, 3]).max()
+    missed, _, stored, _ = measures.T
+    most_missed, longest, most_stored, _ = other_measures.max(axis=0)
+    largest_bias = np.abs(other_measures[:, 3]).max()
     error = missed * longest + stored * most_missed + 1.01 * dim * unit * stored * most_stored
     error += 10 * dim * 2.0**-53 * norms
     error += dim**0.5 * 2.0**-126 * (stored + most_stored) + dim * 2.0**-120  # operands and products taken for 0

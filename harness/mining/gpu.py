@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from harness.errors import InputError
 from harness.mining.blocks import Lists, best_of_lists, centre, slacks
-from harness.mining.checkpoint import Checkpoint
-from harness.mining.vectors import Floats, Neighbours, Report, Side
+from harness.mining.search import Checkpoint, Floats, Neighbours, Report, Side
 
 _SPARE = 12  # candidates beyond k
 _LARGEST_BLOCK = 16_384
@@ -152,15 +151,17 @@ def _measure(
     """What the bound needs of every row, (n, 4); see `harness.mining.compiled.measure_rows`."""
     import torch
 
-    own, other = (torch.from_numpy(vector).to(device, torch.float64) for vector in (centre, other_centre))
-    found = np.empty((len(side), 4))
+    centre_here, centre_there = (
+        torch.from_numpy(vector).to(device, torch.float64) for vector in (centre, other_centre)
+    )
+    measures = np.empty((len(side), 4))
     for start in range(0, len(side), size):
         rows = slice(start, start + size)
         unit = _vectors(side, rows, device).double()
-        rest, stored = unit - own, _rounded(side, rows, centre, half, device).double()
-        columns = [(stored - rest).norm(dim=1), rest.norm(dim=1), stored.norm(dim=1), unit @ other]
-        found[rows] = torch.stack(columns, dim=1).cpu().numpy()
-    return found
+        rest, stored = unit - centre_here, _rounded(side, rows, centre, half, device).double()
+        columns = [(stored - rest).norm(dim=1), rest.norm(dim=1), stored.norm(dim=1), unit @ centre_there]
+        measures[rows] = torch.stack(columns, dim=1).cpu().numpy()
+    return measures
 
 
 def _empty(n: int, k: int, m: int, device: str) -> _Top:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from harness.errors import unknown_name
 from harness.mining.neighbours import Backend, Progress, nearest
-from harness.mining.vectors import Floats, Ints, Neighbours
+from harness.mining.search import Floats, Ints, Neighbours
 
 _AT_ONCE = 1 << 16  # pairs
 

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import InputError, MissingExtraError, unknown_name
-from harness.mining.checkpoint import open_checkpoint
-from harness.mining.vectors import Neighbours, Side, both_sides
+from harness.mining.search import Neighbours, Side, both_sides, open_checkpoint
 
 Backend = Literal["auto", "numpy", "float32", "bfloat16", "cuda", "faiss"]
 
@@ -91,11 +90,11 @@ def nearest(
             raise InputError("an approximate search has no checkpoints; leave out the checkpoint, or the backend faiss")
         from harness.mining.approximate import nearest_approximate
 
-        *found, recall = nearest_approximate(sides[0].vectors, sides[1].vectors, k, cosine=cosine)
+        of_x, of_y, recall = nearest_approximate(sides[0].vectors, sides[1].vectors, k, cosine=cosine)
         if on_progress:
             total = len(x) * len(y)
             on_progress(Progress(name, total, total, len(x) + len(y), recall=str(recall)))
-        return found[0], found[1]
+        return of_x, of_y
     k_x, k_y = min(k, len(y)), min(k, len(x))
     if k_x == 0 or k_y == 0:
         return _nothing(len(x), k_x), _nothing(len(y), k_y)
@@ -122,14 +121,14 @@ def nearest(
 
 def available_backends() -> list[str]:
     """The backends that this machine can use now."""
-    found = ["numpy"]
+    backends = ["numpy"]
     if find_spec("numba"):
-        found.append("float32")
+        backends.append("float32")
         if find_spec("torch"):
             import torch
 
-            found += ["bfloat16", "cuda"] if torch.cuda.is_available() else ["bfloat16"]
-    return [*found, "faiss"] if find_spec("faiss") else found
+            backends += ["bfloat16", "cuda"] if torch.cuda.is_available() else ["bfloat16"]
+    return [*backends, "faiss"] if find_spec("faiss") else backends
 
 
 def _check_compiled() -> None:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.mining.checkpoint import Checkpoint
-from harness.mining.vectors import AT_ONCE, Floats, Ints, Neighbours, Report, Side, similarity
+from harness.mining.search import AT_ONCE, Checkpoint, Floats, Ints, Neighbours, Report, Side, similarity
 
 _BLOCK = 2048
 
