@@ -1,4 +1,4 @@
-"""Files that are whole or not there, whatever happens to the process that writes them."""
+"""Files and folders that are whole or not there, whatever happens to the process that writes them; locks; paths."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turns an OSError of a `with` block, which writes `path`, into an InputError that names `path` and the remedy."""
+    """Turns an OSError of a `with` block that writes `path` into an InputError that names `path` and the remedy."""
     try:
         yield
     except OSError as error:

@@ -65,18 +65,18 @@ class Watcher:
         self._last_said = time.monotonic()
 
     def note(self, message: str) -> None:
-        """Something worth saying that is neither a result nor a failure."""
+        """Prints a message that is neither a result nor a failure."""
         self._print(message)
 
     def start(self, encoder: str, n_subsets: int) -> None:
-        """An encoder is loaded and has so many subsets to do."""
+        """An encoder is loaded and has `n_subsets` to do."""
         self._done, self._total = 0, n_subsets
         self._print(f"{encoder}: {n_subsets} subset{'' if n_subsets == 1 else 's'}")
         if self._bars:
             self._bars.update(self._subsets, description=encoder, completed=0, total=n_subsets, visible=True)
 
     def encoding(self, task: str, subset: str, done: int, total: int) -> None:
-        """So many of a subset's new sentences are encoded."""
+        """`done` of `total` new sentences of a subset are encoded."""
         if self._bars:
             name = f"{task} {subset}"
             self._bars.update(self._sentences, description=name, completed=done, total=total, visible=done < total)
@@ -84,7 +84,7 @@ class Watcher:
             self._print(f"  {task} {subset}: {done:,} of {total:,} sentences encoded")
 
     def searching(self, search: Search) -> None:
-        """How far a search for nearest neighbours is; said now and then. `backend` is what does it."""
+        """Prints now and then how far a search for nearest neighbours is, and remembers its backend."""
         self.backend = search.backend
         if search.recall:
             self.note(f"approximate: {search.recall}")

@@ -76,7 +76,7 @@ def fetch_set(
 
 
 def _whole(dataset: DataSet, data: DataDir) -> Fetched | None:
-    """What is there, if nothing is missing and each file has its checksum: nothing is written then, not even a lock."""
+    """Returns what is there if nothing is missing and each file has its checksum. Then not even a lock is written."""
     expected = expected_checksums(dataset, read_pins(data))
     if not all(name in expected and data.find(name) for name in dataset.files):
         return None
@@ -84,7 +84,7 @@ def _whole(dataset: DataSet, data: DataDir) -> Fetched | None:
 
 
 def _digests_of_kept(names: Sequence[str], expected: Mapping[str, str], data: DataDir) -> dict[str, str]:
-    """sha256 of those files that are there. Raises InputError if one differs from its checksum."""
+    """Returns sha256 of the files that are there. Raises InputError if one differs from its checksum."""
     digests = {name: content_sha256(path) for name in names if (path := data.find(name)) is not None}
     for name, digest in digests.items():
         if digest != expected.get(name, digest):
@@ -128,7 +128,7 @@ class _Fetch:
         return Fetched(tuple(new), tuple(kept), tuple(pinned))
 
     def _get(self, item: Download, missing: list[str]) -> list[str]:
-        """Get `item` from the first address that gives it; returns the files put in place."""
+        """Downloads `item` from the first address that gives it. Returns the files that were put in place."""
         folder = item.target if item.members else item.target.rpartition("/")[0]
         reasons: list[str] = []
         for original in item.urls:
@@ -146,7 +146,7 @@ class _Fetch:
         raise TransferError("; ".join(reasons))
 
     def _get_copies(self, item: Download, missing: list[str], reason: str) -> list[str]:
-        """Get the members of an archive that is gone (`reason`) from copies as JSON lines; the files put in place."""
+        """Downloads copies, as JSON lines, of the members of an archive that is gone (`reason`). Returns as `_get`."""
         placed: list[str] = []
         for path in missing:
             pair = path.rpartition("/")[2].split(".")[1]
@@ -158,7 +158,7 @@ class _Fetch:
         return placed
 
     def _download(self, url: str, name: str, place: Callable[[Path, Path], list[str]]) -> list[str]:
-        """Download into the file `name`, and have `place` do the rest, given that file and an empty folder."""
+        """Downloads into the file `name`. Returns what `place`, given that file and an empty folder, returns."""
         part = self.data.root / name
         part.parent.mkdir(parents=True, exist_ok=True)
         # A piece left by an earlier call may be of another version of the file: if so, once more from the start.
@@ -230,7 +230,7 @@ class _Fetch:
         return list(absent)
 
     def _pin(self, digests: Mapping[str, str]) -> list[str]:
-        """Pin the checksums of the files that have none yet; returns the names of these files."""
+        """Pins the checksums of the files that have none yet. Returns the names of these files."""
         fresh = sorted(digests.keys() - self.expected.keys())
         if fresh:
             # All sets of a data directory share the file.
@@ -300,7 +300,7 @@ def check_content(dataset: DataSet, data: DataDir, names: Iterable[str]) -> None
 
 
 def _bucc(paths: Mapping[str, Path]) -> None:
-    """The pairs of languages of which all three files are there."""
+    """Reads the pairs of languages of which all three files are there."""
     for stem in dict.fromkeys(name.rpartition(".")[0] for name in paths):
         files = tuple(path for name, path in paths.items() if name.rpartition(".")[0] == stem)
         if len(files) == 3:

@@ -124,7 +124,7 @@ def _codes_in(folder: Path) -> list[str]:
 
 
 def _lang(code: str) -> str:
-    """What an encoder is told for a code, which may be one of a user's own."""
+    """Returns what an encoder is told for a code, which may be a user's own."""
     base = re.split("[-_]", code)[0]
     language = languages().get(base)
     return language.lang if language else base

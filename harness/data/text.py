@@ -89,12 +89,12 @@ class _Named(io.RawIOBase):
 
 
 def unpacked(stream: IO[bytes] | gzip.GzipFile, archive: Path) -> IO[bytes]:
-    """What `stream` unpacks from a file, of which it refuses to give more than text can come to; see `Allowance`."""
+    """Returns a stream of what `stream` unpacks from a file; it gives no more than text can be, see `Allowance`."""
     return Allowance(archive).around(stream)
 
 
 class Allowance:
-    """How many bytes may be unpacked from a file, in all: no more than text can come to, or than `limit`."""
+    """Limits how many bytes are unpacked from a file, in all: to what text can come to, and to `limit`."""
 
     def __init__(self, archive: Path, limit: int | None = None):
         most = max(_NO_MATTER, _LARGEST_RATIO * archive.stat().st_size)
@@ -106,7 +106,7 @@ class Allowance:
         return io.BufferedReader(_Limited(stream, self), _BUFFER)
 
     def take(self, count: int) -> None:
-        """Count so many bytes."""
+        """Counts `count` more bytes. Raises OSError beyond the limit."""
         self._left -= count
         if self._left < 0:
             raise OSError(f"it unpacks to more than {self._limit:,} bytes")
