@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from harness.data.catalogue import DataSet, Download, catalogue
-from harness.data.text import DAMAGES, REMEDY, decoded_lines, iter_lines, parse_number, unpacked
+from harness.data.text import DAMAGES, REMEDY, decoded_lines, iter_lines, parse_number, tab_rows, unpacked
 from harness.errors import InputError, unknown_name
 from harness.names import check_name
 from harness.schema import read_tables
@@ -143,11 +143,7 @@ def chosen_sets(names: Sequence[str], languages: Sequence[str] = ()) -> list[Dat
 
 def read_table(path: Path) -> Pairs:
     """Lines `sentence TAB translation`. Raises InputError at another number of columns; names file and line."""
-    for number, line in enumerate(iter_lines(path), start=1):
-        fields = line.split("\t")
-        if len(fields) != 2:
-            raise InputError(f"{path}:{number}: {len(fields)} columns, expected 2 (sentence TAB translation); {REMEDY}")
-        yield fields[0], fields[1]
+    return ((fields[0], fields[1]) for _, fields in tab_rows(path, 2, 2, "sentence TAB translation"))
 
 
 def read_scored(path: Path, min_score: float = 0.0) -> Pairs:
@@ -156,12 +152,7 @@ def read_scored(path: Path, min_score: float = 0.0) -> Pairs:
     Raises:
         InputError: too few columns, a score that is no number from 0 to 100; names file and line.
     """
-    for number, line in enumerate(iter_lines(path), start=1):
-        fields = line.split("\t")
-        if len(fields) < 3:
-            raise InputError(
-                f"{path}:{number}: {len(fields)} columns, expected 3 (score TAB sentence TAB translation); {REMEDY}"
-            )
+    for number, fields in tab_rows(path, 3, None, "score TAB sentence TAB translation"):
         if parse_number(fields[0], path, number, low=0, high=100) >= min_score:
             yield fields[1], fields[2]
 

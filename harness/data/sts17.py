@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.data.sources import DataDir, Source
-from harness.data.text import REMEDY, iter_lines, parse_number, read_lines
+from harness.data.text import REMEDY, iter_lines, parse_number, tab_rows
 from harness.errors import InputError
 
 SAME_LANGUAGE = ("en-en", "es-es", "ar-ar")
@@ -162,11 +162,9 @@ def _read_track(input_path: Path, gold_path: Path) -> _Columns:
     if match is None or match[1] not in _STEMS:
         raise InputError(f"{input_path}: not a file of an STS 2017 track; expected STS.input.TRACK.txt")
     track = _STEMS[match[1]]
-    pairs = [_fields(line, 2, input_path, number) for number, line in enumerate(iter_lines(input_path), start=1)]
-    scores = [
-        parse_number(line, gold_path, number, low=0, high=5)
-        for number, line in enumerate(read_lines(gold_path), start=1)
-    ]
+    pairs = [fields for _, fields in tab_rows(input_path, 2, 2, "sentence1 TAB sentence2")]
+    gold_lines = enumerate(iter_lines(gold_path), start=1)
+    scores = [parse_number(line, gold_path, number, low=0, high=5) for number, line in gold_lines]
     if track.stem == _CUT_TO_GOLD and len(pairs) == 2 * PUBLISHED_PAIRS and len(scores) == PUBLISHED_PAIRS:
         del pairs[PUBLISHED_PAIRS:]
     if len(pairs) != len(scores):
@@ -178,15 +176,6 @@ def _read_scored(path: Path) -> _Columns:
     match = _FOLDER_FILE.fullmatch(path.name)
     if match is None:
         raise InputError(f"{path}: not an STS file; expected a name such as STS.en-de.txt")
-    rows = [_fields(line, 3, path, number) for number, line in enumerate(iter_lines(path), start=1)]
-    scores = [parse_number(row[2], path, number, low=0, high=5) for number, row in enumerate(rows, start=1)]
-    return [row[0] for row in rows], [row[1] for row in rows], scores, match[1], match[2]
-
-
-def _fields(line: str, expected: int, path: Path, number: int) -> list[str]:
-    # No quoting: a double quote is an ordinary character in these files.
-    fields = line.split("\t")
-    if len(fields) != expected:
-        columns = "sentence1 TAB sentence2" + (" TAB score" if expected == 3 else "")
-        raise InputError(f"{path}:{number}: {len(fields) - 1} tabs, expected {expected - 1} ({columns}); {REMEDY}")
-    return fields
+    rows = list(tab_rows(path, 3, 3, "sentence1 TAB sentence2 TAB score"))
+    scores = [parse_number(fields[2], path, number, low=0, high=5) for number, fields in rows]
+    return [fields[0] for _, fields in rows], [fields[1] for _, fields in rows], scores, match[1], match[2]

@@ -15,7 +15,7 @@ import numpy as np
 
 from harness.data.sources import DataDir, Source
 from harness.data.sts17 import STSPairs
-from harness.data.text import REMEDY, iter_lines, parse_number
+from harness.data.text import REMEDY, iter_lines, parse_number, tab_rows
 from harness.errors import InputError
 
 _ORIGINAL = ("genre", "filename", "year", "id", "score", "sentence1", "sentence2")
@@ -82,22 +82,6 @@ def read_multi_mt(path: Path) -> Iterator[ScoredRow]:
             5, no pairs at all; names file and line.
     """
     return _scored(path, _comma_rows(path), _MULTI_MT)
-
-
-def tab_rows(path: Path, least: int, most: int | None, *, skip: int = 0) -> Iterator[tuple[int, Sequence[str]]]:
-    """Lines with their numbers (from 1), split at tabs; the first `skip` are left out.
-
-    Raises:
-        InputError: a line has fewer than `least` columns, or more than `most`; names file and line.
-    """
-    for number, line in enumerate(iter_lines(path), start=1):
-        if number <= skip:
-            continue
-        fields = line.split("\t")
-        if len(fields) < least or (most is not None and len(fields) > most):
-            expected = f"{least}" if most == least else f"{least} or more" if most is None else f"{least} to {most}"
-            raise InputError(f"{path}:{number}: {len(fields)} columns, expected {expected}; {REMEDY}")
-        yield number, fields
 
 
 def _comma_rows(path: Path) -> Iterator[tuple[int, Sequence[str]]]:

@@ -155,6 +155,27 @@ def read_lines(path: Path) -> list[str]:
         raise InputError(f"{path}: its lines do not fit into memory; split it") from None
 
 
+def tab_rows(
+    path: Path, least: int, most: int | None, layout: str = "", *, skip: int = 0
+) -> Iterator[tuple[int, list[str]]]:
+    """Lines with their numbers (from 1), split at tabs, without quoting; the first `skip` are left out.
+
+    `layout` says in errors what the columns are.
+
+    Raises:
+        InputError: a line has fewer than `least` columns, or more than `most`; names file and line.
+    """
+    for number, line in enumerate(iter_lines(path), start=1):
+        if number <= skip:
+            continue
+        fields = line.split("\t")
+        if len(fields) < least or (most is not None and len(fields) > most):
+            expected = f"{least}" if most == least else f"{least} or more" if most is None else f"{least} to {most}"
+            columns = f" ({layout})" if layout else ""
+            raise InputError(f"{path}:{number}: {len(fields)} columns, expected {expected}{columns}; {REMEDY}")
+        yield number, fields
+
+
 def parse_number(text: str, path: Path, line: int, *, low: float, high: float) -> float:
     """The number that `text` (line `line` of `path`, from 1) spells, in ASCII digits with a decimal point.
 
