@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from harness.errors import HarnessError, InputError
+from harness.files import user_path
 
 Precision = Literal["fp32", "bf16", "fp16"]
 T = TypeVar("T")
@@ -79,9 +80,9 @@ def open_model(location: str, revision: str | None, load: Callable[[Source], T])
 def model_folder(location: str) -> Path | None:
     """The folder at `location`, if there is one."""
     try:
-        folder = Path(location).expanduser()
+        folder = user_path(location)
         return folder if folder.is_dir() else None
-    except (OSError, RuntimeError, ValueError):  # too long for a path, `~` of an unknown user, a NUL
+    except (OSError, InputError, ValueError):  # too long for a path, `~` of an unknown user, a NUL
         return None
 
 

@@ -32,11 +32,11 @@ from baselines.batches import available_cores, encode_by_length, legal_text
 from baselines.huggingface import model_folder
 from harness.cache import default_cache_dir
 from harness.data.catalogue import DataSet, Download
-from harness.data.fetch import Network, fetch_set
+from harness.data.fetch import fetch_set
 from harness.data.inventory import PINS_NAME, read_pins
 from harness.data.sources import DataDir, content_sha256
 from harness.data.tatoeba import languages
-from harness.data.transfer import TransferError
+from harness.data.transfer import Network, TransferError
 from harness.errors import InputError, LanguageError, MissingExtraError
 from harness.escaping import terminal_line
 from harness.registry import EncoderInfo, never

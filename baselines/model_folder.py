@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import InputError
+from harness.files import user_path
 from harness.schema import decoded
 
 TRAINING_FILE = "training.json"
@@ -31,9 +33,9 @@ def check_folders(out: Path, work: Path, sources: Iterable[str | Path]) -> None:
         InputError: a source is in `out` or `work`, or one of these is something else than what a training writes.
     """
     for source in sources:
-        folder = Path(source).expanduser().resolve()
+        folder = Path(os.path.realpath(user_path(source)))
         for place in (out, work):
-            if folder.is_dir() and folder.is_relative_to(place.resolve()):
+            if folder.is_dir() and folder.is_relative_to(os.path.realpath(place)):
                 raise InputError(
                     f"{source} is what the training begins with, and would be replaced by what it writes to {place}; "
                     "give another --name or --out"

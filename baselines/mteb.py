@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from baselines.batches import legal_text
 from baselines.huggingface import Source, open_model, quiet
 from harness.errors import InputError
+from harness.files import user_path
 from harness.registry import EncoderInfo, always, one_line
 
 PromptType = Literal["query", "document"]
@@ -121,7 +121,7 @@ def load(
     import mteb
 
     try:
-        meta: Any = None if Path(location).expanduser().is_dir() else mteb.get_model_meta(location, revision)
+        meta: Any = None if user_path(location).is_dir() else mteb.get_model_meta(location, revision)
     except KeyError:
         meta = None
     except ValueError as error:  # registered with another revision

@@ -37,8 +37,8 @@ from baselines.wheels import E5_SMALL_Q4, MINILM
 from harness.cli import say
 from harness.data.nli import NLI_LABELS, NLIPairs
 from harness.errors import InputError
+from harness.files import write_atomically
 from harness.registry import encoder_info, encoder_names, one_line
-from harness.results import write_atomically
 
 _WARM_UP = 0.1
 _WEIGHT_DECAY = 0.01

@@ -34,8 +34,8 @@ from baselines.batches import legal_text
 from baselines.huggingface import model_folder
 from harness.cache import default_cache_dir
 from harness.errors import InputError
+from harness.files import write_atomically
 from harness.registry import EncoderInfo, one_line
-from harness.results import write_atomically
 
 # Attention over a text of so many tokens takes 0.1 to 0.4 GB in the large variant of mUSE.
 MAX_CHARS = 2_000

@@ -24,6 +24,7 @@ from baselines.training_options import (
 )
 from harness.cli import say
 from harness.cli.options import CacheDirOption, DataDirOption
+from harness.files import user_path
 
 
 class StageChoice(str, Enum):
@@ -170,7 +171,7 @@ def train_baseline(
         seed=seed,
     )
     command = given_command(context, "train-baseline", _shown)
-    folder = (out or default_cache_dir() / "models" / name).expanduser().absolute()
+    folder = user_path(out or default_cache_dir() / "models" / name).absolute()
     train(
         location,
         recipe,

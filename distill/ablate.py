@@ -39,9 +39,9 @@ from harness.data.sources import DataDir, open_data_dir
 from harness.encoder import Encoder
 from harness.errors import unknown_name
 from harness.evaluation import evaluate
+from harness.files import write_atomically, writing
 from harness.provenance import git_state, hardware, versions
 from harness.registry import load_encoder
-from harness.results import cannot_write, write_atomically
 from harness.schema import decoded
 from harness.tasks import get_task
 from harness.tasks.leakage import leakage_guard
@@ -104,20 +104,15 @@ def ablate(
             if chosen is None:
                 continue  # too few pairs: the cell stays empty
             run = _distilled(material, chosen, settings, seed, scores[settings], data, on_cpu)
-            try:
-                write_atomically(path, run.to_json())
-            except OSError as error:
-                raise cannot_write(path, error) from None
+            write_atomically(path, run.to_json())
             listed = ", ".join(f"{name} {value:.2f}" for name, value in run.scores.items())
             progress.note(
                 f"{number} of {len(plan)}: {_in_words(settings)}, seed {seed}: {listed} ({run.seconds:.0f} s)"
             )
         if run is not None:
             runs.append(run)
-    try:
+    with writing(Path(results)):
         write_page(Path(results), grid, scores, runs, {part.name for part in material.pairs.parts})
-    except OSError as error:
-        raise cannot_write(Path(results), error) from None
     return [run for run in runs if run.settings in wanted]
 
 

@@ -12,8 +12,9 @@ import numpy as np
 from distill.grid import Column, Grid, Score, Settings, Table
 from distill.report import _table
 from harness.escaping import code, link_target, markdown
+from harness.files import write_atomically
 from harness.names import check_name, split_tag
-from harness.results import GitState, Hardware, write_atomically
+from harness.results import GitState, Hardware
 from harness.schema import Amount, Number
 
 PAGE_FILE, REMARKS = "README.md", "remarks"

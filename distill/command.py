@@ -22,6 +22,7 @@ from baselines.training_options import (
     given_command,
 )
 from harness.cli.options import CacheDirOption, DataDirOption, results_folder
+from harness.files import user_path
 
 if TYPE_CHECKING:
     from distill.training import Recipe
@@ -238,7 +239,7 @@ def distill(
         **{key: value for key, value in given.items() if value is not None},
     )
     name = check_name(name or f"{Path(student).name.replace(':', '-')}-distilled", "model")
-    folder = (out or default_cache_dir() / "models" / name).expanduser().absolute()
+    folder = user_path(out or default_cache_dir() / "models" / name).absolute()
     with watch() as progress:
         distill(
             teacher,

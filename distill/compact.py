@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -15,8 +14,8 @@ from baselines.batches import legal_text
 from distill.static import kind_of, listed_modules, module_folder, token_vectors
 from distill.transformer import CHECKSUM, COMPACT_FILE, SCALES, checksum
 from harness.errors import InputError, MissingExtraError
+from harness.files import new_folder
 from harness.registry import one_line
-from harness.results import cannot_write
 
 _LARGEST = 127
 # Numbers of a transformer's matrix that share a scale. For the project's own student, the vectors' cosine with those
@@ -91,20 +90,13 @@ def save_compact(folder_in: Path, folder_out: Path, *, bits: Bits = "int8", chec
     content[inner / _TOKENIZER] = compact_tokenizer(tokenizer_json, check_texts, unused=unused).encode()
     replaced = {inner / _WEIGHTS, inner / _TOKENIZER}
 
-    temporary = folder_out.with_name(f".{folder_out.name}.part")
-    try:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with new_folder(folder_out) as temporary:
         for path in sorted(folder_in.rglob("*")):
             is_copied = path.suffix in (".json", ".md", ".png") or path.name.startswith("LICENSE")
             if path.is_file() and (is_copied or path.name == _WEIGHTS) and path.relative_to(folder_in) not in replaced:
                 _write(temporary / path.relative_to(folder_in), path.read_bytes())
         for name, data in content.items():
             _write(temporary / name, data)
-        temporary.rename(folder_out)
-    except OSError as error:
-        raise cannot_write(folder_out, error) from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return sum(path.stat().st_size for path in folder_out.rglob("*") if path.is_file())
 
 

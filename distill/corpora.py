@@ -32,6 +32,7 @@ from harness.data.parallel import (
 )
 from harness.data.text import REMEDY, iter_lines
 from harness.errors import InputError, unknown_name
+from harness.files import user_path
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -96,7 +97,7 @@ def find_corpora(
         InputError: a name that is not there (it says how to get it, or what is near it) or has been withdrawn; a
             language that no corpus has; one of two aligned files is missing; two files of one name.
     """
-    root = Path(data_dir).expanduser()
+    root = user_path(data_dir)
     licences = _listed_licences(root / "SOURCES.md")
     found: dict[str, Corpus] = {}
     for files in _files_of_corpora(root / FOLDER):
@@ -127,7 +128,7 @@ def open_corpus(location: str | Path, *, source_lang: str = "en") -> Corpus:
     Raises:
         InputError: no such file, or a name that does not tell languages and format.
     """
-    files = tuple(Path(part).expanduser() for part in str(location).split(","))
+    files = tuple(user_path(part) for part in str(location).split(","))
     for path in files:
         if not path.is_file():
             raise InputError(f"no file {path}; give a file such as NAME.en-de.tsv.gz, or two as in NAME.en,NAME.de")

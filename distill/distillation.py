@@ -36,9 +36,9 @@ from distill.start import Start, load_projection, make_student, open_student, sa
 from harness.data.sources import DataDir, bundled_sample, open_data_dir
 from harness.encoder import Encoder
 from harness.errors import InputError, MissingExtraError
+from harness.files import user_path, write_atomically
 from harness.provenance import git_state, hardware, versions
 from harness.registry import load_encoder, one_line
-from harness.results import write_atomically
 from harness.schema import decoded
 from harness.spec import parse_spec
 from harness.tasks.leakage import leakage_guard
@@ -100,7 +100,7 @@ def distill(
     start.check()
     if recipe and recipe.dropout is not None and start.is_static:
         raise InputError("--dropout is for transformers, not for a static student")
-    folder = Path(out).expanduser().absolute()
+    folder = user_path(out).absolute()
     is_first = int(os.environ.get("RANK", "0")) == 0
     progress = (progress or Watcher()) if is_first else Watcher(is_silent=True)
     data = open_data_dir(data_dir) if data_dir else None

@@ -19,7 +19,6 @@ column and of its row, in this order. A score is TASK/SUBSET, or TASK/SUBSET/MET
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,13 +27,10 @@ from typing import Any
 from distill.losses import parse_kind
 from distill.start import Start
 from harness.errors import InputError, unknown_name
+from harness.files import user_path
 from harness.names import check_name, split_tag
+from harness.schema import read_toml
 from harness.tasks import get_task
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 EXPERIMENTS = Path(__file__).parent / "experiments"
 """The grids that come with the package."""
@@ -173,7 +169,7 @@ def read_grid(location: str | Path) -> Grid:
     Raises:
         InputError: no such file, not TOML, a key or name that is not known, a value of the wrong kind, no tables.
     """
-    path = Path(location).expanduser()
+    path = user_path(location)
     shipped = {file.stem: file for file in EXPERIMENTS.glob("*.toml")}
     name = path.name
     if not path.is_file():
@@ -183,7 +179,7 @@ def read_grid(location: str | Path) -> Grid:
             raise unknown_name("grid", str(location), shipped)
         path = shipped[path.name]
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = read_toml(path)
     except (OSError, ValueError) as error:  # TOMLDecodeError is a ValueError
         raise InputError(f"{path}: not TOML ({error})") from None
     try:

@@ -15,7 +15,7 @@ from baselines.huggingface import folder_digest, open_model, quiet
 from baselines.model_folder import as_json
 from baselines.nli import open_start, resolve_start
 from harness.errors import InputError
-from harness.results import cannot_write
+from harness.files import new_folder
 
 RECORD_FILE = "interpolation.json"
 """What the folder says of it: start, share, and the SHA-256 of what was trained."""
@@ -49,9 +49,7 @@ def interpolate(trained: Path, start: str, share: float, out: Path) -> None:
     model = _open(str(trained))
     begin = _open(resolve_start(start)[0])
     _blend(model, begin, share, f"{start!r} is not what {trained.name!r} was trained from")
-    part = out.with_name(f".{out.name}.part")
-    try:
-        shutil.rmtree(part, ignore_errors=True)
+    with new_folder(out) as part:
         with quiet():
             model.save_pretrained(str(part), create_model_card=False)
         for path in trained.iterdir():  # report, curve, record: what the library has not written itself
@@ -59,11 +57,6 @@ def interpolate(trained: Path, start: str, share: float, out: Path) -> None:
                 shutil.copyfile(path, part / path.name)
         record = {"start": start, "share": share, "trained_sha256": folder_digest(trained)}
         (part / RECORD_FILE).write_bytes(as_json(record))
-        part.rename(out)
-    except OSError as error:
-        raise cannot_write(out, error) from None
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def _open(location: str) -> Any:

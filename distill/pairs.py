@@ -25,8 +25,7 @@ from distill.corpora import Corpus, read_pairs
 from distill.filters import Filters
 from harness.data.sources import content_sha256
 from harness.errors import InputError
-from harness.files import locked
-from harness.results import cannot_write
+from harness.files import locked, writing
 from harness.schema import decoded
 from harness.tasks.leakage import EvaluationSentences
 
@@ -167,15 +166,13 @@ class PairStore:
             raise InputError("the leakage guard is empty: no evaluation set was given to keep the pairs free of")
         checksums = [_checksum(corpus) for corpus in corpora]
         digest = _digest(corpora, checksums, filters, guard)
-        try:
+        with writing(folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
             # Of several processes that train together, one builds.
             with locked(folder.with_name(f"{folder.name}.lock")):
                 if not _is_current(folder, digest):
                     _build(corpora, checksums, digest, filters, guard, folder, progress)
                 return cls.open(folder)
-        except OSError as error:
-            raise cannot_write(folder, error) from None
 
 
 def _is_current(folder: Path, digest: str) -> bool:

@@ -14,6 +14,7 @@ from baselines.huggingface import Precision, Source, folder_digest, model_folder
 from baselines.nli import open_start, resolve_start
 from distill.static import kind_of, listed_modules
 from harness.errors import InputError
+from harness.files import user_path
 from harness.registry import load_encoder
 from harness.spec import parse_spec
 
@@ -95,7 +96,7 @@ class Start:
             )
         if self.is_new_static or not self.is_static:
             return self.dim or teacher_dim
-        folder = Path(self.student).expanduser()
+        folder = user_path(self.student)
         own = _static_dim(folder)
         if self.dim not in (None, own):
             raise InputError(f"--dim {self.dim}: the static student {self.student!r} has {own} dimensions")
@@ -138,7 +139,7 @@ def teacher_projection(
     axes of a sample of the teacher's vectors. A student that is to be truncated (`on_principal_axes`) always has one.
     """
     if start.is_static and not start.is_new_static:
-        stored = load_projection(Path(start.student).expanduser())
+        stored = load_projection(user_path(start.student))
         if stored is not None and stored.shape == (teacher.dim, dim):
             return stored
     if dim == teacher.dim and not on_principal_axes:
@@ -299,5 +300,5 @@ def _static_dim(folder: Path) -> int:
 
 def _label(location: str) -> str:
     """A folder by its name and content, anything else as it is."""
-    folder = Path(location).expanduser()
+    folder = user_path(location)
     return f"{folder.resolve().name}@sha256:{folder_digest(folder)[:16]}" if folder.is_dir() else location

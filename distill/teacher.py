@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from harness.cache import CHUNK
 from harness.encoder import Encoder
 from harness.errors import InputError
-from harness.files import locked
+from harness.files import locked, write_atomically, writing
 from harness.memory import InParts
-from harness.results import cannot_write, write_atomically
 from harness.schema import decoded
 
 VectorType = Literal["float16", "float32"]
@@ -103,7 +102,7 @@ class TeacherVectors:
             "dim": encoder.dim,
             "dtype": dtype,
         }
-        try:
+        with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             with locked(folder / ".lock"):
                 if not (folder / _INFO).exists():
@@ -111,8 +110,6 @@ class TeacherVectors:
                 _check_same(folder, info)
                 if (folder / _DONE).exists():
                     _fill(folder, encoder, sentences, np.dtype(dtype), progress, lang)
-        except OSError as error:
-            raise cannot_write(folder, error) from None
         return cls.open(folder)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.results import write_atomically
+from harness.files import write_atomically
 
 _BLOCK = 8192
 

@@ -28,8 +28,8 @@ from distill.progress import Watcher
 from distill.students import encode
 from distill.tokens import Tokens, tokenise
 from harness.errors import InputError, unknown_name
+from harness.files import write_atomically
 from harness.registry import one_line
-from harness.results import write_atomically
 
 if TYPE_CHECKING:
     from distill.pairs import PairStore

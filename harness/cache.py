@@ -61,18 +61,15 @@ def cache_folder(given: str | Path) -> Path:
         InputError: there can be no such folder: an unknown user's, a name that is too long.
     """
     try:
-        folder = Path(given).expanduser()
+        folder = files.user_path(given)
         with suppress(FileNotFoundError, NotADirectoryError):  # said where something is to be written
             folder.stat()
-    except RuntimeError as error:  # pathlib's, of a user
-        raise _no_folder(given, str(error)) from None
     except OSError as error:
-        raise _no_folder(given, error.strerror or str(error)) from None
+        reason = error.strerror or error
+        raise InputError(
+            f"cache folder {given} cannot be used ({reason}); set HARNESS_CACHE or give --cache-dir"
+        ) from None
     return folder
-
-
-def _no_folder(given: str | Path, reason: str) -> InputError:
-    return InputError(f"cache folder {given} cannot be used ({reason}); set HARNESS_CACHE or give --cache-dir")
 
 
 @dataclass(frozen=True)

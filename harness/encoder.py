@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.errors import VectorError
+
+_AT_ONCE = 1 << 21  # components: some tens of MB of temporaries
 
 
 @runtime_checkable
@@ -109,3 +112,30 @@ def _bad_row(
     return VectorError(
         f"encoder {encoder.name!r} returned {value} in row {known_as} for the sentence {sentences[row][:200]!r}"
     )
+
+
+def normalise(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+    """The rows of `vectors` (n, dim) scaled to unit L2 norm, in float32; zero rows stay zero."""
+    norms = row_norms(vectors)
+    return scaled(vectors, np.where(norms > 0, norms, 1))
+
+
+def row_norms(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """The L2 norm of every row of `vectors` (n, dim), accumulated in float64, block by block; shape (n,)."""
+    norms = np.empty(len(vectors))
+    rows = max(1, _AT_ONCE // max(1, vectors.shape[1]))
+    for start in range(0, len(vectors), rows):
+        part = vectors[start : start + rows].astype(np.float64, order="C")  # equal rows have equal sums in one order
+        norms[start : start + rows] = np.sqrt(np.multiply(part, part, out=part).sum(axis=1))
+    return norms
+
+
+def scaled(vectors: NDArray[np.floating[Any]], divisors: NDArray[np.float64]) -> NDArray[np.float32]:
+    """The rows of `vectors` (n, dim) divided by `divisors` (n,), rounded to float32 once; shape (n, dim)."""
+    unit = np.empty(vectors.shape, dtype=np.float32)
+    rows = max(1, _AT_ONCE // max(1, vectors.shape[1]))
+    for start in range(0, len(vectors), rows):
+        part = slice(start, start + rows)
+        # Divided in float64: the norm of a row of denormals, or of the largest numbers, has no float32.
+        np.divide(vectors[part], divisors[part, None], out=unit[part], dtype=np.float64, casting="same_kind")
+    return unit

@@ -25,9 +25,10 @@ _HIDDEN = re.compile(
 
 
 def visible(text: str, *, keep: str = "") -> str:
-    r"""One line, in which what does not print is spelt as in Python: `\n`, `\x1b`, `\u202e`. It has a UTF-8 form.
+    r"""Returns one line, in which what does not print is spelt as in Python: `\n`, `\x1b`, `\u202e`.
 
-    Enough for a cell of a plain table, an attribute of an XML library's, a part of a message. `keep`: but for these.
+    It has a UTF-8 form. That is enough for a cell of a plain table, an attribute of an XML library's or a part of a
+    message. The characters of `keep` stay as they are.
     """
     if text.isprintable():  # nearly always
         return text
@@ -35,19 +36,19 @@ def visible(text: str, *, keep: str = "") -> str:
 
 
 def terminal(text: str) -> str:
-    """Lines for a terminal or a log: visible but for tabs and line feeds, and without commands to a CI runner."""
+    """Returns lines for a terminal or a log: all visible but tabs and line feeds, and no commands to a CI runner."""
     return without_commands(visible(text, keep="\t\n"))
 
 
 def terminal_line(text: str) -> str:
-    """One line for a terminal or a log: a name or a path that may hold line feeds."""
+    """Returns one line for a terminal or a log, of a name or a path that may hold line feeds."""
     return without_commands(visible(text))
 
 
 def without_commands(text: str) -> str:
-    """Printed lines of which the runner of GitHub Actions, which reads all output, takes none for a command of its own.
+    """Returns lines to print that the runner of GitHub Actions, which reads all output, does not take for commands.
 
-    It looks for `::` at the start of a line, behind white space too, and for `##[` anywhere.
+    The runner looks for `::` at the start of a line, behind white space too, and for `##[` anywhere.
     """
     return re.sub(r"^(\s*)::", r"\1\\::", text.replace("##[", r"##\["), flags=re.MULTILINE)
 
@@ -75,17 +76,17 @@ _MARKDOWN = re.compile(
 
 
 def markdown(text: str) -> str:
-    """Text of GitHub Markdown, in a table or not: no HTML, link, picture, mention, emphasis, no other cell or line."""
+    """Returns text for GitHub Markdown, tables included, that makes no HTML, link, mention, emphasis, cell or line."""
     return _MARKDOWN.sub(_markdown_escape, visible(text))
 
 
-def _markdown_escape(found: re.Match[str]) -> str:
+def _markdown_escape(match: re.Match[str]) -> str:
     # GitHub looks for mentions and addresses when escapes are gone, so only an empty comment keeps it from that.
-    return "@<!-- -->" if found[0] == "@" else "".join(f"\\{character}" for character in found[0])
+    return "@<!-- -->" if match[0] == "@" else "".join(f"\\{character}" for character in match[0])
 
 
 def code(text: str, *, in_table: bool = False) -> str:
-    """A code span of Markdown; a cell's pipes are escaped in code too."""
+    """Returns a code span of Markdown. In a table, pipes are escaped in code too."""
     text = visible(text).replace("|", r"\|" if in_table else "|")
     ticks = "`" * _unused_ticks(text)
     blank = " " if text.startswith("`") or text.endswith("`") else ""
@@ -93,7 +94,7 @@ def code(text: str, *, in_table: bool = False) -> str:
 
 
 def code_block(text: str, language: str = "") -> str:
-    """A fenced block of Markdown with these lines. What is to stay in one line must be `visible` before."""
+    """Returns a fenced block of Markdown with these lines. Make a part `visible` first if it must stay on one line."""
     ticks = "`" * max(3, _unused_ticks(text))
     return f"{ticks}{language}\n{visible(text, keep=chr(10))}\n{ticks}"
 
@@ -124,7 +125,7 @@ _LATEX_MATHS = {"-": "$-$", "--": "-{}-", ">=": r"$\geq$", "x": r"$\times$"}
 
 
 def latex(text: str) -> str:
-    """Text of LaTeX."""
+    """Returns text for LaTeX."""
     return "".join(
         _LATEX_MATHS.get(part) or "".join(_LATEX.get(character, character) for character in part)
         for part in _MATHS.split(visible(text))
@@ -132,7 +133,7 @@ def latex(text: str) -> str:
 
 
 def xml(text: str) -> str:
-    """Character data or an attribute of XML, as in an SVG."""
+    """Returns character data or an attribute of XML, as in an SVG."""
     return html.escape(visible(text), quote=False).replace('"', "&quot;")
 
 
@@ -148,7 +149,7 @@ def json_text(value: Any, **options: Any) -> str:
 
 
 def _json_escape(character: str) -> str:
-    """As `\\u0007`, or as two halves of a pair."""
+    """Returns `\\u0007` for U+0007, and two halves of a surrogate pair beyond U+FFFF."""
     return re.sub("....", r"\\u\g<0>", character.encode("utf-16-be", "surrogatepass").hex())
 
 
@@ -159,5 +160,5 @@ _FORMULA = re.compile(r'(^|;)(?=[\s"]*[=+\-@＝＋－＠])')
 
 @lru_cache(maxsize=4096)  # the cells of a column repeat
 def spreadsheet(text: str) -> str:
-    """A text as a cell of CSV or TSV, which no spreadsheet takes for a formula. (Numbers are written as they are.)"""
+    """Returns a text as a cell of CSV or TSV that no spreadsheet takes for a formula. Do not pass numbers."""
     return _FORMULA.sub(r"\1'", visible(text))

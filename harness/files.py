@@ -1,7 +1,8 @@
-"""Files that are whole or not there, whatever happens to the process that writes them."""
+"""Files and folders that are whole or not there, whatever happens to the process that writes them; locks; paths."""
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -28,6 +29,18 @@ _IN_USE = ".in-use"  # a file in a folder, locked by the processes that use the 
 _OPEN = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
 _TEMPORARY = "leaderboard-"  # begins the names of temporary folders
 _PATIENCE = 2.0  # seconds for which another process may hold a lock before it is said
+
+
+def user_path(path: str | Path, what: str = "") -> Path:
+    """A path as a user has written it, `~` expanded; `what` it is of.
+
+    Raises:
+        InputError: there is no such home folder.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise InputError(f"{what} {path}: no such home folder; write it out".lstrip()) from None
 
 
 @contextmanager
@@ -59,6 +72,47 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that a reader sees the old content or the new, never a part.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    with writing(path), replacing(path) as stream:
+        stream.write(content)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns an OSError of a `with` block that writes `path` into an InputError that names `path` and the remedy."""
+    try:
+        yield
+    except OSError as error:
+        remedy = "name another folder"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy += " or free some space"
+        elif error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST):
+            remedy += " or move away what is in its place"
+        raise InputError(f"{path}: cannot be written ({error.strerror or error}); {remedy}") from None
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """The name of a folder to make and fill in a `with` block; it becomes `path` at the end, unless the block raises.
+
+    Raises:
+        InputError: it cannot be written, or `path` is there.
+    """
+    part = path.with_name(f".{path.name}{SUFFIX}")
+    try:
+        with writing(path):
+            shutil.rmtree(part, ignore_errors=True)
+            yield part
+            part.rename(path)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def remove_abandoned(temporaries: Iterable[Path]) -> None:
@@ -94,6 +148,12 @@ def refuse_way_out(path: Path, root: Path) -> Path:
             f"{path.parent}: a link leads out of {root}, where nothing is written; put a folder in its place"
         )
     return path
+
+
+def leads_out(member: str) -> bool:
+    """Whether a member of an archive, by its name there, would be unpacked outside the folder that is meant for it."""
+    parts = member.replace("\\", "/").split("/")
+    return not parts[0] or ":" in parts[0] or ".." in parts
 
 
 @contextmanager

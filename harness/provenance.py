@@ -27,12 +27,12 @@ _DISTRIBUTIONS = {  # what an encoder that needs this module runs on
 
 def versions(modules: Sequence[str] = ()) -> dict[str, str]:
     """Versions of Python, the harness, NumPy, SciPy and of what an encoder that needs `modules` runs on."""
-    found = {"python": platform.python_version()}
+    known = {"python": platform.python_version()}
     backends = [name for module in modules for name in _DISTRIBUTIONS.get(module, (module,))]
     for name in ("multilingual-embedding-harness", "numpy", "scipy", *backends):
         with suppress(PackageNotFoundError):  # a module whose distribution has another name
-            found[name] = version(name)
-    return found
+            known[name] = version(name)
+    return known
 
 
 @cache
@@ -57,10 +57,10 @@ def git_state() -> GitState | None:
 def hardware() -> Hardware:
     """Processor, number of cores this process may use, and memory in GiB."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    found: Hardware = {"processor": _processor(), "cores": cores}
+    machine: Hardware = {"processor": _processor(), "cores": cores}
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        found["memory_gib"] = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30)
-    return found
+        machine["memory_gib"] = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30)
+    return machine
 
 
 def _processor() -> str:

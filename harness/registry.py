@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 
 from harness.containment import contained
-from harness.encoder import Encoder, check_vectors
+from harness.encoder import Encoder, check_vectors, normalise
 from harness.errors import HarnessError, InputError, MissingExtraError, unknown_name
 from harness.spec import Spec, parse_spec
 
@@ -417,8 +417,6 @@ class _Normalised(_Wrapper):
         return f"{self._encoder.fingerprint}|normalized"
 
     def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
-        from harness.mining import normalise
-
         return normalise(check_vectors(self._encoder.encode(sentences, lang=lang), sentences, self))
 
 

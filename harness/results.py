@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import glob
 import json
 import shutil
@@ -17,7 +16,7 @@ from typing import TypedDict
 import msgspec
 
 from harness.errors import InputError, NameTakenError
-from harness.files import locked, refuse_way_out, replacing
+from harness.files import locked, refuse_way_out, write_atomically, writing
 from harness.names import check_name
 from harness.schema import Amount, Count, Name, Number, read_json
 from harness.spec import parse_spec
@@ -149,15 +148,12 @@ class ResultStore:
         for result in results:
             by_file.setdefault(self._file(result), []).append(result)
         for file, new in by_file.items():
-            try:
-                with self._locked():
-                    file.parent.mkdir(parents=True, exist_ok=True)
-                    records = {old.subset: old for old in (_read(file) if file.exists() else [])}
-                    records.update({r.subset: _with_tolerance(r, records.get(r.subset)) for r in new})
-                    records.update({result.subset: result for result in average(list(records.values()))})
-                    write_atomically(file, _dump([r for r in records.values() if not _is_stale(r, records)]))
-            except OSError as error:
-                raise cannot_write(file, error) from None
+            with writing(file), self._locked():
+                file.parent.mkdir(parents=True, exist_ok=True)
+                records = {old.subset: old for old in (_read(file) if file.exists() else [])}
+                records.update({r.subset: _with_tolerance(r, records.get(r.subset)) for r in new})
+                records.update({result.subset: result for result in average(list(records.values()))})
+                write_atomically(file, _dump([r for r in records.values() if not _is_stale(r, records)]))
 
     def others(self, encoder: str, fingerprint: str) -> list[Result]:
         """The records under an encoder's name that are of other weights or options.
@@ -201,11 +197,9 @@ class ResultStore:
     def _locked(self) -> Iterator[None]:
         file = self.records / ".lock"
         with ExitStack() as stack:
-            try:
+            with writing(file):
                 self.records.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(locked(file))
-            except OSError as error:
-                raise cannot_write(file, error) from None
             yield
 
     def _aside(self, encoder: str) -> Path:
@@ -214,13 +208,11 @@ class ResultStore:
     def _set_aside(self, encoder: str) -> None:
         for part in _PARTS:
             refuse_way_out(self.root / part / encoder / "any", self.root)
-        try:
+        with writing(self.root):
             self._aside(encoder).mkdir()
             for part in _PARTS:
                 if (self.root / part / encoder).is_dir():
                     (self.root / part / encoder).rename(self._aside(encoder) / part)
-        except OSError as error:
-            raise cannot_write(self.root, error) from None
 
     def _put_back(self, encoder: str) -> None:
         for part in _PARTS:
@@ -313,19 +305,3 @@ def _check(result: Result, file: Path) -> None:
         raise ValueError(f"the tolerance of {result.subset} has no reason")
     if not all(isinstance(width, float) for width in widths.values()):
         raise ValueError(f"a tolerance of {result.subset} is no number")
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that a reader sees the old content or the new, never a part. Raises OSError."""
-    with replacing(path) as stream:
-        stream.write(content)
-
-
-def cannot_write(path: Path, error: OSError) -> InputError:
-    """The error for a file that could not be written."""
-    remedy = "name another folder"
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        remedy += " or free some space"
-    elif error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST):
-        remedy += " or move away what is in its place"
-    return InputError(f"{path}: cannot be written ({error.strerror or error}); {remedy}")

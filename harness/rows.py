@@ -19,9 +19,9 @@ from harness.data import Source
 from harness.data.text import iter_lines
 from harness.encoder import Encoder
 from harness.errors import InputError, MissingExtraError
-from harness.files import refuse_way_out
+from harness.files import refuse_way_out, write_atomically, writing
 from harness.names import check_name
-from harness.results import Result, ResultStore, cannot_write, write_atomically
+from harness.results import Result, ResultStore
 from harness.tasks import Rows, Task
 
 FORMATS = ("npz", "jsonl", "parquet")
@@ -46,10 +46,8 @@ def drop_rows(folder: Path, subset: str) -> None:
     """
     for file_format in FORMATS if folder.is_dir() else ():
         path = rows_file(folder, subset, file_format)
-        try:
+        with writing(path):
             path.unlink(missing_ok=True)
-        except OSError as error:
-            raise cannot_write(path, error) from None
 
 
 def save_rows(folder: Path, subset: str, rows: Rows, file_format: str) -> Path:
@@ -62,10 +60,7 @@ def save_rows(folder: Path, subset: str, rows: Rows, file_format: str) -> Path:
     if file_format not in FORMATS:
         raise InputError(f"rows are written as {' or '.join(FORMATS)}, not {file_format!r}")
     path = rows_file(folder, subset, file_format)
-    try:
-        write_atomically(path, _WRITERS[file_format](rows))
-    except OSError as error:
-        raise cannot_write(path, error) from None
+    write_atomically(path, _WRITERS[file_format](rows))
     return path
 
 

@@ -1,4 +1,5 @@
-"""Reading JSON that anyone may have written: what a file must hold is a type, and what does not fit is one line.
+"""Reading JSON and TOML that anyone may have written: what a file must hold is a type, and an error is one
+line.
 
 The types are dataclasses, typed dictionaries and plain containers, checked by msgspec; numbers are finite. Whoever adds
 a kind of file that the harness reads back describes it so.
@@ -7,6 +8,8 @@ a kind of file that the harness reads back describes it so.
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -67,6 +70,20 @@ def decoded(content: bytes, kind: type[T], *, exact: bool = False, allow_nan: bo
     return value
 
 
+def read_toml(file: Path, *, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
+    """The content of a TOML file. Raises OSError, or ValueError where it is none."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(file.read_text(encoding="utf-8"), parse_float=parse_float)
+
+
+def read_tables(file: Path, kind: type[T]) -> dict[str, T]:
+    """The tables of a TOML file by name, as values of `kind`, which has a field `name`. Raises as `read_toml`."""
+    return {name: msgspec.convert({"name": name, **table}, kind) for name, table in read_toml(file).items()}
+
+
 def _refuse_unknown(raw: Any, value: Any) -> None:
     """Raises ValueError at a field that the type lacks."""
     if isinstance(value, list | tuple):
@@ -78,6 +95,6 @@ def _refuse_unknown(raw: Any, value: Any) -> None:
         pairs = [(item, known[name]) for name, item in raw.items()]
     else:
         return
-    for one, other in pairs:
-        if one != other:  # what is equal lacks nothing: nearly all of it, and this takes no time
-            _refuse_unknown(one, other)
+    for part, value_of_part in pairs:
+        if part != value_of_part:  # what is equal lacks nothing: nearly all of it, and this takes no time
+            _refuse_unknown(part, value_of_part)

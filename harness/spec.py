@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from urllib.parse import quote, unquote
 
 from harness.errors import InputError
+from harness.files import user_path
 from harness.names import check_name
 
 _SEPARATORS = re.compile(r"([=,:;])")  # between the paths of a value that has several parts
@@ -70,9 +71,9 @@ def _without_paths(value: str) -> str:
 def _is_here(text: str) -> bool:
     """Whether `text` is the absolute path of something on this machine; `/` and the like name nothing of it."""
     try:
-        path = Path(text.removeprefix("file://")).expanduser()
+        path = user_path(text.removeprefix("file://"))
         return path.is_absolute() and path.name != "" and path.exists()
-    except (OSError, RuntimeError, ValueError):  # too long for a path, `~` of an unknown user, a NUL
+    except (OSError, InputError, ValueError):  # too long for a path, `~` of an unknown user, a NUL
         return False
 
 

@@ -87,9 +87,6 @@ def _run(arguments: list[str]) -> int:
             traceback.print_exc()
         _give_up_output()
         return _fail(_cause(error))
-    except RuntimeError as error:
-        refused = _refused_by_pathlib(error)
-        return _fail(refused) if refused else _crash()
     except Exception as error:
         # Usage errors: their classes have moved between releases of Typer, their method has not.
         message = getattr(error, "format_message", None)
@@ -203,15 +200,6 @@ def _cause(error: OSError | MemoryError | UnicodeEncodeError) -> str:
     if error.errno == errno.ENOENT and not _is_somewhere():
         return "the current folder is no longer there; change to another one"
     return f"{reason}; HARNESS_DEBUG=1 prints where"
-
-
-def _refused_by_pathlib(error: RuntimeError) -> str:
-    """What pathlib says of a path without meaning (`~` of an unknown user, links in a circle); empty if it does not."""
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    if frame.f_globals.get("__name__", "").partition(".")[0] != "pathlib":
-        return ""
-    path = frame.f_locals.get("self")
-    return str(error) if path is None else f"{path}: {error}"
 
 
 def _is_somewhere() -> bool:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,17 +21,11 @@ from harness.cli.options import (
     format_option,
     results_folder,
 )
-from harness.report.render import TABLE_FORMATS
+from harness.report.render import TABLE_FORMATS, render
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from harness.cli.progress import Watcher
-    from harness.data import Source
-    from harness.encoder import Encoder
-    from harness.tasks.bucc_audit import Audit
-    from harness.tasks.task import Encode
 
 _TOP, _RIVALS = 60, 2
 
@@ -75,13 +68,16 @@ def audit_bucc(
     The mined pairs are those that `leaderboard run --task bucc --save-rows` has stored below --results; without them
     the pairs are mined again, from cached vectors where there are any.
     """
+    from harness.cache import VectorCache
     from harness.cli.progress import watch
     from harness.errors import InputError
+    from harness.evaluation import choose_data
     from harness.registry import check_spec, failures_in_one_line, load_encoder
     from harness.rows import stored_rows
+    from harness.runner import make_plan
     from harness.tasks.bucc import aggregate, bucc
-    from harness.tasks.bucc_audit import audit, describe, find_rivals, not_in_gold
-    from harness.tasks.bucc_review import check_new, check_origin, match_verdicts, read_review, write_review
+    from harness.tasks.bucc_audit import as_json, as_table, audit, describe, find_rivals, not_in_gold
+    from harness.tasks.bucc_review import check_new, check_origin, match_verdicts, origin_of, read_review, write_review
 
     results = results_folder(results)
     if (out is None) == (read is None):
@@ -94,15 +90,20 @@ def audit_bucc(
     if cache_dir:  # models that an encoder fetches go there too
         os.environ["HARNESS_CACHE"] = str(cache_dir)
     spec = check_spec(encoder)
-    source = _source(subset, data_dir)
+    ((source,),) = (planned.sources for planned in make_plan([bucc], choose_data(data_dir), [subset]))
     with watch() as progress:
         with failures_in_one_line(str(spec)):
             model = load_encoder(spec, device=device, batch_size=batch_size)
-        origin = _origin(model, source)
+        origin = origin_of(model, source)
         if review:
             check_origin(review, origin)  # now, rather than after hours of mining
+        vectors = VectorCache(cache_dir).of(model)
+
+        def encode(sentences: Sequence[str], lang: str | None) -> NDArray[np.float32]:
+            with failures_in_one_line(model.name):
+                return vectors.encode(sentences, lang, partial(progress.encoding, "bucc", subset)).vectors
+
         pair = bucc.load(source)
-        encode = _encode(model, subset, cache_dir, progress)
         rows = stored_rows(results, model, bucc, source)
         if rows is None:
             progress.note(f"{results} has no rows of {model.name} on {subset} (`run --save-rows` keeps them): mining")
@@ -111,113 +112,23 @@ def audit_bucc(
         positions = not_in_gold(training, review.n_pairs if review else top or _TOP)
         if not len(positions):
             raise InputError(f"{subset}: every mined pair is in the gold; there is nothing to review")
-        found = None
+        rivals_of_pairs = None
         if n_rivals := 0 if review else _RIVALS if rivals is None else rivals:
             row1, row2 = training["row1"][positions], training["row2"][positions]
-            found = find_rivals(pair, row1, row2, n_rivals, encode)
+            rivals_of_pairs = find_rivals(pair, row1, row2, n_rivals, encode)
     metrics = aggregate(training)
     origin |= {name: f"{metrics[name]:.6f}" for name in ("threshold", "f1_train")} | {"pairs": str(len(positions))}
-    candidates = describe(training, positions, pair, source, found)
+    candidates = describe(training, positions, pair, source, rivals_of_pairs)
     if review:
         result = audit(training, candidates, match_verdicts(review, origin, candidates))
-        is_json = format == "json"
-        typer.echo(_as_json(result, origin) if is_json else _as_table(result, model.name, subset, format))
+        if format == "json":
+            typer.echo(as_json(result, origin))
+        else:
+            typer.echo(render(as_table(result, model.name, subset), format, width=120))
     elif out is not None:
         write_review(out, origin, candidates)
-        n_above = sum(one.above_threshold for one in candidates)
+        n_above = sum(candidate.above_threshold for candidate in candidates)
         say(
             f"{len(candidates)} pairs written to {out}, {n_above} of them above the threshold; fill in the column "
             "verdict (yes, no or unsure), then give the same command with --read in place of --out"
         )
-
-
-def _source(subset: str, data_dir: Path | None) -> Source:
-    from harness.evaluation import choose_data
-    from harness.runner import make_plan
-    from harness.tasks.bucc import bucc
-
-    (planned,) = make_plan([bucc], choose_data(data_dir), [subset])
-    (source,) = planned.sources
-    return source
-
-
-def _origin(model: Encoder, source: Source) -> dict[str, str]:
-    """What a review belongs to: equal values promise the same mined pairs."""
-    from harness.tasks.bucc import bucc
-
-    return {
-        "subset": source.subset,
-        "encoder": model.name,
-        "fingerprint": model.fingerprint,
-        "data": source.sha256,
-        "protocol": bucc.full_signature,
-    }
-
-
-def _encode(model: Encoder, subset: str, cache_dir: Path | None, progress: Watcher) -> Encode:
-    """The vectors of sentences, from the cache where they are there."""
-    from harness.cache import VectorCache
-    from harness.registry import failures_in_one_line
-
-    vectors = VectorCache(cache_dir).of(model)
-
-    def encode(sentences: Sequence[str], lang: str | None) -> NDArray[np.float32]:
-        with failures_in_one_line(model.name):
-            return vectors.encode(sentences, lang, partial(progress.encoding, "bucc", subset)).vectors
-
-    return encode
-
-
-def _as_table(result: Audit, encoder: str, subset: str, format: str) -> str:
-    from harness.report.cells import Cell, Column, Note, Row, Table
-    from harness.report.render import render
-
-    heads = ("metric", "F1", "precision", "recall", "threshold", "correct", "extracted", "gold")
-    readings = {
-        "f1_train": result.train,
-        "f1_train_audited": result.audited,
-        "f1_train_audited_kept": result.audited_kept,
-    }
-    rows = []
-    for name, r in readings.items():
-        scores = [Cell(value, "score") for value in (r.f1, r.precision, r.recall)]
-        counts = [Cell(n, "count") for n in (r.n_correct, r.n_extracted, r.n_gold)]
-        rows.append(Row((Cell(name), *scores, Cell(r.threshold, "threshold"), *counts)))
-    notes = [
-        "f1_train: against the gold of the data, as published figures are",
-        "f1_train_audited: accepted pairs added to the gold, threshold tuned on it; kept: at the threshold of f1_train",
-        f"{result.n_reviewed} of {result.n_listed} listed pairs reviewed: {result.n_accepted} accepted, "
-        f"{result.n_rejected} rejected, {result.n_unsure} unsure",
-        f"good translations among them (unsure is not): {result.good:.1f} %, 95 % interval {result.good_low:.1f} to "
-        f"{result.good_high:.1f} (Wilson)",
-        f"of {result.n_unconfirmed} extracted pairs that are not in the gold, {result.n_unconfirmed_reviewed} were "
-        "reviewed; the others count as wrong",
-    ]
-    if n := result.n_sharing:
-        notes.append(
-            f"{n} accepted pair{'s have' if n > 1 else ' has'} a sentence that the gold pairs with another: of the "
-            "two, one at most is extracted, and the other counts as missed"
-        )
-    columns = tuple(Column(head, is_number=head != "metric") for head in heads)
-    table = Table(f"BUCC audit of {encoder} on {subset}, scores x 100", columns, tuple(rows), tuple(map(Note, notes)))
-    return render(table, format, width=120)
-
-
-def _as_json(result: Audit, origin: dict[str, str]) -> str:
-    """The metrics under the names of the table; `review` has `harness.tasks.bucc_audit.Audit`'s counts and share."""
-    from harness.escaping import json_text
-
-    values: dict[str, Any] = asdict(result)
-    metrics: dict[str, float] = {}
-    for reading, suffix in (("train", ""), ("audited", "_audited"), ("audited_kept", "_audited_kept")):
-        figures = values.pop(reading)
-        metrics |= {f"{m}_train{suffix}": round(figures[m], 6) for m in ("f1", "precision", "recall")}
-        metrics |= {f"{m}{suffix}": figures[m] for m in ("n_correct", "n_extracted", "n_gold")}
-        metrics[f"threshold{suffix}"] = round(figures["threshold"], 6)
-    review = {key: round(value, 6) for key, value in values.items()}
-    names = {key: origin[key] for key in ("subset", "encoder", "fingerprint", "protocol")}
-    return json_text(
-        {**names, "dataset_sha256": origin["data"], "metrics": metrics, "review": review},
-        indent=2,
-        sort_keys=True,
-    )

@@ -234,9 +234,6 @@ def _options(
 
 
 def _write(path: Path, content: str) -> None:
-    from harness.results import cannot_write, write_atomically
+    from harness.files import write_atomically
 
-    try:
-        write_atomically(path, content.encode())
-    except OSError as error:
-        raise cannot_write(path, error) from None
+    write_atomically(path, content.encode())

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli import say
 from harness.cli.options import DataDirOption, format_option
-from harness.data.catalogue import DataSet, catalogue, find_set
-from harness.data.sources import DataDir, data_root, open_data_dir
-from harness.errors import InputError, unknown_name
+from harness.errors import InputError
 from harness.escaping import terminal
 from harness.report.render import TABLE_FORMATS, render, render_long
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
+    from harness.data import DataDir
     from harness.data.inventory import SetStatus
     from harness.report.cells import Row
 
@@ -40,10 +36,21 @@ FetchArgument = Annotated[
 ]
 
 
-def _root(data_dir: Path | None) -> Path:
+def _data(data_dir: Path | None, *, is_made: bool = False) -> DataDir:
+    """The data directory; made if need be where `is_made`."""
+    from harness.data import DataDir, open_data_dir
+    from harness.files import user_path
+
     if data_dir is None:
         raise InputError("no data directory: give --data-dir or set HARNESS_DATA")
-    return data_root(data_dir)
+    if not is_made:
+        return open_data_dir(data_dir)
+    root = user_path(data_dir, "data directory")
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"data directory {root} cannot be made ({error.strerror}); choose another") from None
+    return DataDir(root)
 
 
 @app.command()
@@ -54,10 +61,11 @@ def status(
     ] = "table",
 ) -> None:
     """Show every data set the harness knows: how much of it is in the data directory, its sha256, its licence."""
+    from harness.data.catalogue import catalogue
     from harness.data.inventory import set_status
     from harness.report.cells import Column, Table
 
-    data = open_data_dir(_root(data_dir))
+    data = _data(data_dir)
     rows = [set_status(dataset, data) for dataset in catalogue().values()]
     if format == "json":
         typer.echo(render_long([asdict(row) for row in rows], format))
@@ -73,38 +81,11 @@ def status(
 def _row(status: SetStatus) -> Row:
     from harness.report.cells import Cell, Row
 
-    digest, where = None, None
+    digest, folder = None, None
     if status.state != "absent":
-        digest, where = status.sha256[:_SHORT] if status.sha256 else "unreadable", f"{status.folder}/"
+        digest, folder = status.sha256[:_SHORT] if status.sha256 else "unreadable", f"{status.folder}/"
     counts = (f"{status.files}/{status.expected}", f"{status.bytes:,}")
-    return Row(tuple(map(Cell, (status.name, status.state, *counts, digest, where, status.licence))))
-
-
-def _show(bars: Progress, bar: TaskID, name: str, done: int, total: int | None) -> None:
-    bars.update(bar, description=name, completed=done, total=total)
-
-
-def _chosen(sets: Sequence[str], languages: str | None = None) -> list[DataSet]:
-    """The data sets, and the corpora of parallel sentences in these languages (separated by commas), of some names."""
-    from harness.data.parallel import parallel_corpora
-
-    corpora = parallel_corpora()
-    codes = [code.strip() for code in languages.split(",") if code.strip()] if languages else []
-    if codes and not any(name in corpora for name in sets):
-        raise InputError(f"--languages is for corpora of parallel sentences: {', '.join(corpora)}; name one of them")
-    for name in sets:
-        if name not in corpora and name not in catalogue():
-            raise unknown_name("data set", name, [*catalogue(), *corpora])
-    return [corpora[name].data_set(codes) if name in corpora else find_set(name) for name in sets or catalogue()]
-
-
-def _why_left_out(dataset: DataSet) -> str:
-    """Why a set is not fetched unless it is named; empty if it is."""
-    if not dataset.downloads:
-        return f"not downloadable: {dataset.obtain}"
-    if dataset.on_request:
-        return f"left out, as no task reads it; `leaderboard data fetch {dataset.name}` gets it"
-    return ""
+    return Row(tuple(map(Cell, (status.name, status.state, *counts, digest, folder, status.licence))))
 
 
 @app.command()
@@ -128,58 +109,48 @@ def fetch(
 
     Exit with 3 if only some of the sets could be fetched.
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+    from harness.cli.progress import download_bar
+    from harness.data.fetch import fetch_set
+    from harness.data.parallel import chosen_sets
+    from harness.data.transfer import Network
 
-    from harness.data.fetch import Network, fetch_set
-
-    root = _root(data_dir)
-    chosen = _chosen(sets or [], languages)
+    chosen = chosen_sets(sets or [], [code.strip() for code in (languages or "").split(",") if code.strip()])
     for dataset in chosen:
         if not dataset.files:
             raise InputError(f"{dataset.name} has many languages: say which, as in --languages de,ar")
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"data directory {root} cannot be made ({error.strerror}); choose another") from None
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    failures: list[InputError] = []
-    n_fetched = 0
+    data = _data(data_dir, is_made=True)
     if not sets:
-        for dataset in filter(_why_left_out, chosen):
-            console.print(f"{dataset.name}: {_why_left_out(dataset)}", markup=False)
-        chosen = [dataset for dataset in chosen if not _why_left_out(dataset)]
+        for dataset in chosen:
+            if dataset.why_left_out:
+                say(f"{dataset.name}: {dataset.why_left_out}")
+        chosen = [dataset for dataset in chosen if not dataset.why_left_out]
+    failures: list[InputError] = []
     for dataset in chosen:
-        console.print(f"{dataset.name}: {dataset.title}; licence: {dataset.licence}; {dataset.home}", markup=False)
+        say(f"{dataset.name}: {dataset.title}; licence: {dataset.licence}; {dataset.home}")
         if dataset.note:
-            console.print(f"{dataset.name}: {dataset.note}", markup=False)
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn())
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-            bar = bars.add_task(dataset.name, total=None)
-
-            try:
-                result = fetch_set(dataset, DataDir(root), Network(mirror=mirror), partial(_show, bars, bar))
-            except InputError as error:
-                failures.append(error)
-                continue
-        n_fetched += 1
-        console.print(f"{dataset.name}: {len(result.new)} files fetched, {len(result.kept)} were there", markup=False)
+            say(f"{dataset.name}: {dataset.note}")
+        try:
+            with download_bar(dataset.name) as bar:
+                result = fetch_set(dataset, data, Network(mirror=mirror), bar)
+        except InputError as error:
+            failures.append(error)
+            continue
+        say(f"{dataset.name}: {len(result.new)} files fetched, {len(result.kept)} were there")
         if result.pinned:
-            console.print(
+            say(
                 f"{dataset.name}: no checksum is published for {len(result.pinned)} files; those of the files now "
-                "there are kept in checksums.sha256 of the data directory, and later ones are held against them",
-                markup=False,
+                "there are kept in checksums.sha256 of the data directory, and later ones are held against them"
             )
     if not failures:
         return
-    if not n_fetched and len(failures) == 1:
+    if len(failures) == len(chosen) == 1:
         raise failures[0]
     for failure in failures:
-        console.print(terminal(str(failure)), markup=False)
+        say(str(failure))
     summary = f"{len(failures)} of {len(chosen)} data sets were not fetched; the lines above say why"
-    if not n_fetched:
+    if len(failures) == len(chosen):
         raise InputError(summary)
-    console.print(summary, markup=False)
+    say(summary)
     raise typer.Exit(3)
 
 
@@ -187,24 +158,25 @@ def fetch(
 def verify(sets: SetsArgument = None, data_dir: DataDirOption = None) -> None:
     """Compare the files with their known checksums; exit with 1 if one differs, or if a named set lacks one."""
     from harness.data.inventory import verify_set
+    from harness.data.parallel import chosen_sets
 
-    data = open_data_dir(_root(data_dir))
+    data = _data(data_dir)
     differing = missing = 0
     absent: list[str] = []
-    for dataset in _chosen(sets or []):
+    for dataset in chosen_sets(sets or []):
         rows = verify_set(dataset, data)
         if not rows:
             absent.append(dataset.name)
             if not sets:
-                typer.echo(f"{dataset.name}: not in the data directory", err=True)
+                say(f"{dataset.name}: not in the data directory")
         for row in rows:
             typer.echo(terminal(f"{row.state:<8} {row.sha256 or '-':<64} {row.path}"))
             differing += row.state == "differs"
             missing += row.state == "missing" and bool(sets)
     if differing:
-        typer.echo(f"{differing} files differ from the published ones; move them away and fetch again", err=True)
+        say(f"{differing} files differ from the published ones; move them away and fetch again")
     if missing:
-        typer.echo(f"{missing} files are missing; fetch them with `leaderboard data fetch`", err=True)
+        say(f"{missing} files are missing; fetch them with `leaderboard data fetch`")
     if sets and absent:
         raise InputError(f"not in {data.root}: {', '.join(absent)}; get it with `leaderboard data fetch {absent[0]}`")
     if differing or missing:

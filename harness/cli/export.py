@@ -37,10 +37,10 @@ def export(
     """
     from harness.errors import InputError
     from harness.escaping import terminal_line
-    from harness.files import refuse_way_out
+    from harness.files import refuse_way_out, write_atomically
     from harness.published.mteb import mteb_files
     from harness.report.selection import select, stored
-    from harness.results import ResultStore, cannot_write, write_atomically
+    from harness.results import ResultStore
 
     results = results_folder(results)
     chosen, _ = select(stored(ResultStore(results)), encoder=encoder or (), task=task or ())
@@ -51,8 +51,5 @@ def export(
         raise InputError(f"{results}: nothing in there means the same in {format.value}; run sts17 or tatoeba")
     for name, content in made.files.items():
         path = refuse_way_out(out / name, out)
-        try:
-            write_atomically(path, content)
-        except OSError as error:
-            raise cannot_write(path, error) from None
+        write_atomically(path, content)
         typer.echo(terminal_line(path.as_posix()))

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import say
+from harness.files import user_path
 from harness.report.render import FORMATS, TABLE_FORMATS
 
 _RESULTS = "leaderboard-results"
@@ -24,7 +25,7 @@ def results_folder(given: Path | None) -> Path:
     """
     if given is not None:
         return given
-    folder = Path(os.environ.get("HARNESS_RESULTS") or _RESULTS).expanduser()
+    folder = user_path(os.environ.get("HARNESS_RESULTS") or _RESULTS)
     say(f"results folder: {folder}")
     return folder
 

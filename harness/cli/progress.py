@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,10 +12,15 @@ from typing import TYPE_CHECKING
 
 from harness.cli import say
 from harness.escaping import terminal
-from harness.results import Result
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
+
+    from harness.data.transfer import Progress as Download
+    from harness.mining import Progress as Search
+    from harness.results import Result
+
+_SECONDS = 30.0  # between two lines on a search
 
 
 @contextmanager
@@ -31,6 +37,21 @@ def watch() -> Iterator[Watcher]:
         yield Watcher(bars)
 
 
+@contextmanager
+def download_bar(name: str) -> Iterator[Download | None]:
+    """Shows in a terminal how far the downloads of a `with` block are; gives what `fetch_set` tells of it, or None."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        bar = bars.add_task(name, total=None)
+        yield lambda file, done, total: bars.update(bar, description=file, completed=done, total=total)
+
+
 class Watcher:
     """A `harness.runner.Progress` that prints a line for each subset that is done."""
 
@@ -40,25 +61,36 @@ class Watcher:
             self._subsets = bars.add_task("subsets", total=None, visible=False)
             self._sentences = bars.add_task("sentences", total=None, visible=False)
         self._done = self._total = 0
+        self.backend = ""
+        self._last_said = time.monotonic()
 
     def note(self, message: str) -> None:
-        """Something worth saying that is neither a result nor a failure."""
+        """Prints a message that is neither a result nor a failure."""
         self._print(message)
 
     def start(self, encoder: str, n_subsets: int) -> None:
-        """An encoder is loaded and has so many subsets to do."""
+        """An encoder is loaded and has `n_subsets` to do."""
         self._done, self._total = 0, n_subsets
         self._print(f"{encoder}: {n_subsets} subset{'' if n_subsets == 1 else 's'}")
         if self._bars:
             self._bars.update(self._subsets, description=encoder, completed=0, total=n_subsets, visible=True)
 
     def encoding(self, task: str, subset: str, done: int, total: int) -> None:
-        """So many of a subset's new sentences are encoded."""
+        """`done` of `total` new sentences of a subset are encoded."""
         if self._bars:
             name = f"{task} {subset}"
             self._bars.update(self._sentences, description=name, completed=done, total=total, visible=done < total)
         elif total > 20_000:
             self._print(f"  {task} {subset}: {done:,} of {total:,} sentences encoded")
+
+    def searching(self, search: Search) -> None:
+        """Prints now and then how far a search for nearest neighbours is, and remembers its backend."""
+        self.backend = search.backend
+        if search.recall:
+            self.note(f"approximate: {search.recall}")
+        if search.done < search.total and time.monotonic() - self._last_said >= _SECONDS:
+            self._last_said = time.monotonic()
+            self.note(f"{search.done / search.total:.1%} of the similarities searched")
 
     def finish(self, result: Result, metric: str, was_stored: bool) -> None:
         """A subset is done, or was by an earlier run; `metric` names its main score."""

@@ -64,8 +64,8 @@ def bucc_sources(data: DataDir) -> dict[str, Source]:
         (_FOLDER, "bucc2018", None, PAIRS),
         (f"bucc-style/{_FOLDER}", "bucc-style", "ntrex", PAIRS),
     ]
-    for own_tag, folder in data.stand_ins(_FOLDER, taken=["ntrex"]).items():
-        folders.append((folder, folder, own_tag, _pairs_in(data.root / folder)))
+    for tag_of_folder, folder in data.stand_ins(_FOLDER, taken=["ntrex"]).items():
+        folders.append((folder, folder, tag_of_folder, _pairs_in(data.root / folder)))
     sources: dict[str, Source] = {}
     for folder, dataset, folder_tag, pairs in folders:
         tag = data.stand_in or folder_tag
@@ -81,8 +81,8 @@ def bucc_texts(data: DataDir) -> list[Path]:
     """The text files (`ID TAB sentence`) of every pair and split that is in `data`, test sets without gold included."""
     folders = [_FOLDER, f"bucc-style/{_FOLDER}", *data.stand_ins(_FOLDER, taken=["ntrex"]).values()]
     paths = (path for folder in folders for path in sorted((data.root / folder).glob("*-*/*")))
-    found = [(path, match) for path in paths if path.is_file() and (match := _FILE.fullmatch(path.name))]
-    return [path for path, match in found if match[4] in match.group(1, 2)]
+    matches = [(path, match) for path in paths if path.is_file() and (match := _FILE.fullmatch(path.name))]
+    return [path for path, match in matches if match[4] in match.group(1, 2)]
 
 
 def load_bucc(source: Source) -> BUCCPair:
@@ -110,24 +110,15 @@ def load_bucc(source: Source) -> BUCCPair:
 
 def _pairs_in(folder: Path) -> list[str]:
     """The subfolders named like a language pair: the four of BUCC 2018 first, then the others by name."""
-    found = sorted(path.name for path in folder.iterdir() if path.is_dir() and _PAIR.fullmatch(path.name))
-    return sorted(found, key=lambda pair: PAIRS.index(pair) if pair in PAIRS else len(PAIRS))
+    names = sorted(path.name for path in folder.iterdir() if path.is_dir() and _PAIR.fullmatch(path.name))
+    return sorted(names, key=lambda pair: PAIRS.index(pair) if pair in PAIRS else len(PAIRS))
 
 
 def _pair_files(data: DataDir, stem: str) -> tuple[Path, ...]:
     lang1, lang2 = stem.rpartition("/")[2].split("-")
-    names = {split: [f"{stem}.{split}.{kind}" for kind in (lang1, lang2, "gold")] for split in _SPLITS}
-    found = {split: [data.find(name) for name in names[split]] for split in _SPLITS}
-    if not any(path for split in _SPLITS for path in found[split]):
-        return ()
-    for split in _SPLITS:
-        # Test sentences without gold are what the shared task published: nothing to score, nothing amiss.
-        if split == "test" and found[split][2] is None:
-            found[split] = []
-        if None in found[split]:
-            missing = names[split][found[split].index(None)]
-            raise InputError(f"{data.root / missing} is missing, but other files of the pair are there; add it")
-    return tuple(path for split in _SPLITS for path in found[split] if path is not None)
+    training, test = ([f"{stem}.{split}.{kind}" for kind in (lang1, lang2, "gold")] for split in _SPLITS)
+    # Test sentences without gold are what the shared task published: nothing to score, nothing amiss.
+    return data.find_all(*training, *(test if data.find(test[-1]) else ()))
 
 
 def _read_split(files: Mapping[str, Path], lang1: str, lang2: str) -> BUCCSplit:

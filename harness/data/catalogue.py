@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from harness.data.text import iter_lines
 from harness.errors import InputError, unknown_name
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from harness.schema import read_tables
 
 CATALOGUE_FILE = Path(__file__).with_name("catalogue.toml")
 CHECKSUMS_FILE = Path(__file__).with_name("checksums.sha256")
@@ -72,13 +66,22 @@ class DataSet:
     home: str
     citation: str
     folder: str
-    files: tuple[str, ...]
-    checksums: Mapping[str, str]
-    downloads: tuple[Download, ...]
+    files: tuple[str, ...] = ()
+    checksums: Mapping[str, str] = field(default_factory=dict)
+    downloads: tuple[Download, ...] = ()
     note: str = ""
     obtain: str = ""
     on_request: bool = False
     max_bytes: int = 2_000_000_000
+
+    @property
+    def why_left_out(self) -> str:
+        """Why the set is not fetched unless it is named; empty if it is."""
+        if not self.downloads:
+            return f"not downloadable: {self.obtain}"
+        if self.on_request:
+            return f"left out, as no task reads it; `leaderboard data fetch {self.name}` gets it"
+        return ""
 
 
 def read_checksums(path: Path) -> dict[str, str]:
@@ -99,9 +102,9 @@ def read_checksums(path: Path) -> dict[str, str]:
 @cache
 def catalogue() -> Mapping[str, DataSet]:
     """All data sets by name, in the order of `catalogue.toml`."""
-    tables: dict[str, dict[str, Any]] = tomllib.loads(CATALOGUE_FILE.read_text(encoding="utf-8"))
     known = read_checksums(CHECKSUMS_FILE)
-    return MappingProxyType({name: _data_set(name, table, known) for name, table in tables.items()})
+    tables = read_tables(CATALOGUE_FILE, DataSet)
+    return MappingProxyType({name: _complete(table, known) for name, table in tables.items()})
 
 
 def find_set(name: str) -> DataSet:
@@ -111,33 +114,21 @@ def find_set(name: str) -> DataSet:
     return catalogue()[name]
 
 
-def _data_set(name: str, table: Mapping[str, Any], known: Mapping[str, str]) -> DataSet:
-    folder = table["folder"]
-    checksums = {path: digest for path, digest in known.items() if path.startswith(f"{folder}/")}
-    files = (*checksums, *(f"{folder}/{file}" for file in table.get("files", ())))
-    return DataSet(
-        name=name,
-        title=table["title"],
-        licence=table["licence"],
-        home=table["home"],
-        citation=table["citation"],
-        folder=folder,
-        files=files,
-        checksums=MappingProxyType(checksums),
-        downloads=tuple(download for row in table.get("downloads", ()) for download in _downloads(row, files)),
-        note=table.get("note", ""),
-        obtain=table.get("obtain", ""),
-        on_request=table.get("on_request", False),
-        max_bytes=table.get("max_bytes", DataSet.max_bytes),
-    )
+def _complete(table: DataSet, known: Mapping[str, str]) -> DataSet:
+    """A table of the catalogue, whose files are named without the folder, with checksums and each file's download."""
+    checksums = {path: digest for path, digest in known.items() if path.startswith(f"{table.folder}/")}
+    files = (*checksums, *(f"{table.folder}/{file}" for file in table.files))
+    downloads = tuple(download for row in table.downloads for download in _downloads(row, files))
+    return replace(table, files=files, checksums=MappingProxyType(checksums), downloads=downloads)
 
 
-def _downloads(row: Mapping[str, Any], files: tuple[str, ...]) -> list[Download]:
-    if "archive" in row:
-        return [Download(tuple(row["urls"]), row["archive"], tuple(row["members"]), row.get("copies", ""))]
+def _downloads(row: Download, files: tuple[str, ...]) -> list[Download]:
+    """An archive; or each of the files in the folder `target`, whose names take the place of `{file}`."""
+    if row.members:
+        return [row]
     return [
-        Download(tuple(url.replace("{file}", name) for url in row["urls"]), path)
+        Download(tuple(url.replace("{file}", name) for url in row.urls), path)
         for path in files
         for folder, _, name in [path.rpartition("/")]
-        if folder == row["to"]
+        if folder == row.target
     ]

@@ -5,38 +5,25 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from harness.data.bucc import load_bucc
 from harness.data.catalogue import DataSet, Download
-from harness.data.content import check_content
 from harness.data.inventory import PINS_NAME, expected_checksums, read_pins
-from harness.data.sources import DataDir, content_sha256
-from harness.data.text import DAMAGES, REMEDY, unpacked
-from harness.data.transfer import Progress, TransferError, discard, download, mirrored, unpack
+from harness.data.nli import read_nli
+from harness.data.parallel import parallel_corpora
+from harness.data.sources import DataDir, Source, checksum_lines, content_sha256
+from harness.data.sts17 import load_sts, subset_of
+from harness.data.stsb import read_korsts
+from harness.data.text import DAMAGES, REMEDY, open_content, unpacked
+from harness.data.transfer import Network, Progress, TransferError, discard, download, mirrored, unpack
 from harness.errors import InputError
 from harness.files import locked, replacing
-
-
-@dataclass(frozen=True)
-class Network:
-    """How to download.
-
-    Attributes:
-        mirror: takes the place of scheme and host of every address, as in `http://mirror.example.org`; the mirror
-            holds the files under the paths of the originals.
-        attempts: for each address.
-        timeout: seconds, for each single network operation.
-        wait: seconds after the first failed attempt, doubled after each further one.
-    """
-
-    mirror: str | None = None
-    attempts: int = 3
-    timeout: float = 30.0
-    wait: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -57,7 +44,7 @@ class Fetched:
 def fetch_set(
     dataset: DataSet,
     data: DataDir,
-    network: Network = Network(),
+    network: Network | None = None,
     progress: Progress | None = None,
 ) -> Fetched:
     """Download what is missing of a data set into `data`.
@@ -80,14 +67,16 @@ def fetch_set(
         data.root.mkdir(parents=True, exist_ok=True)
         with locked(data.root / f".{dataset.name}.lock"):
             # What is there is looked at from here on: a process that was waited for may have fetched all of it.
-            return _Fetch(dataset, data, network, progress, expected_checksums(dataset, read_pins(data))).run()
+            return _Fetch(
+                dataset, data, network or Network(), progress, expected_checksums(dataset, read_pins(data))
+            ).run()
     except OSError as error:
         reason = error.strerror or error
         raise InputError(f"{error.filename or data.root}: {reason}; choose another data directory") from None
 
 
 def _whole(dataset: DataSet, data: DataDir) -> Fetched | None:
-    """What is there, if nothing is missing and each file has its checksum: nothing is written then, not even a lock."""
+    """Returns what is there if nothing is missing and each file has its checksum. Then not even a lock is written."""
     expected = expected_checksums(dataset, read_pins(data))
     if not all(name in expected and data.find(name) for name in dataset.files):
         return None
@@ -95,7 +84,7 @@ def _whole(dataset: DataSet, data: DataDir) -> Fetched | None:
 
 
 def _digests_of_kept(names: Sequence[str], expected: Mapping[str, str], data: DataDir) -> dict[str, str]:
-    """sha256 of those files that are there. Raises InputError if one differs from its checksum."""
+    """Returns sha256 of the files that are there. Raises InputError if one differs from its checksum."""
     digests = {name: content_sha256(path) for name in names if (path := data.find(name)) is not None}
     for name, digest in digests.items():
         if digest != expected.get(name, digest):
@@ -139,14 +128,16 @@ class _Fetch:
         return Fetched(tuple(new), tuple(kept), tuple(pinned))
 
     def _get(self, item: Download, missing: list[str]) -> list[str]:
-        """Get `item` from the first address that gives it; returns the files put in place."""
+        """Downloads `item` from the first address that gives it. Returns the files that were put in place."""
         folder = item.target if item.members else item.target.rpartition("/")[0]
         reasons: list[str] = []
         for original in item.urls:
             url = mirrored(original, self.network.mirror)
             # In the set's own folder, even of an archive: no other set has a download there.
             name = (url if item.members else item.target).rpartition("/")[2]
-            place = partial(self._place_members, item, missing) if item.members else partial(self._place, item.target)
+            place = partial(self._place, item.target, Path.replace)
+            if item.members:
+                place = partial(self._place_members, item, missing)
             try:
                 return self._download(url, f"{folder}/{name}.part", place)
             except TransferError as error:
@@ -155,33 +146,24 @@ class _Fetch:
         raise TransferError("; ".join(reasons))
 
     def _get_copies(self, item: Download, missing: list[str], reason: str) -> list[str]:
-        """Get the members of an archive that is gone (`reason`) from copies as JSON lines; the files put in place."""
+        """Downloads copies, as JSON lines, of the members of an archive that is gone (`reason`). Returns as `_get`."""
         placed: list[str] = []
         for path in missing:
             pair = path.rpartition("/")[2].split(".")[1]
             url = mirrored(item.copies.replace("{pair}", pair), self.network.mirror)
             try:
-                placed += self._download(url, f"{path}.jsonl.gz.part", partial(self._place_copy, path))
+                placed += self._download(url, f"{path}.jsonl.gz.part", partial(self._place, path, write_scored_pairs))
             except TransferError as error:
                 raise TransferError(f"{reason}; {error}") from None
         return placed
 
     def _download(self, url: str, name: str, place: Callable[[Path, Path], list[str]]) -> list[str]:
-        """Download into the file `name`, and have `place` do the rest, given that file and an empty folder."""
+        """Downloads into the file `name`. Returns what `place`, given that file and an empty folder, returns."""
         part = self.data.root / name
         part.parent.mkdir(parents=True, exist_ok=True)
         # A piece left by an earlier call may be of another version of the file: if so, once more from the start.
         for resumed in (True, False) if part.exists() else (False,):
-            network = self.network
-            download(
-                url,
-                part,
-                limit=self.dataset.max_bytes,
-                attempts=network.attempts,
-                timeout=network.timeout,
-                wait=network.wait,
-                progress=self.progress,
-            )
+            download(url, part, self.dataset.max_bytes, self.network, self.progress)
             try:
                 _refuse_page(part)
                 with self._stage() as stage:
@@ -208,17 +190,12 @@ class _Fetch:
         finally:
             shutil.rmtree(stage)
 
-    def _place(self, target: str, part: Path, stage: Path) -> list[str]:
+    def _place(self, target: str, move: Callable[[Path, Path], object], part: Path, stage: Path) -> list[str]:
+        """Let `move` make the file `target` of what was downloaded."""
         file = stage / target
         file.parent.mkdir(parents=True)
-        part.replace(file)
+        move(part, file)
         return self._move_in([target], stage)
-
-    def _place_copy(self, path: str, part: Path, stage: Path) -> list[str]:
-        file = stage / path
-        file.parent.mkdir(parents=True)
-        write_scored_pairs(part, file)
-        return self._move_in([path], stage)
 
     def _place_members(self, item: Download, missing: list[str], part: Path, stage: Path) -> list[str]:
         folder = stage / item.target
@@ -253,14 +230,14 @@ class _Fetch:
         return list(absent)
 
     def _pin(self, digests: Mapping[str, str]) -> list[str]:
-        """Pin the checksums of the files that have none yet; returns the names of these files."""
+        """Pins the checksums of the files that have none yet. Returns the names of these files."""
         fresh = sorted(digests.keys() - self.expected.keys())
         if fresh:
             # All sets of a data directory share the file.
             with locked(self.data.root / f".{PINS_NAME}.lock"):
                 pins = {**read_pins(self.data), **{name: digests[name] for name in fresh}}
-                with replacing(self.data.root / PINS_NAME) as file:
-                    file.write("".join(f"{digest}  {name}\n" for name, digest in pins.items()).encode())
+                with replacing(self.data.root / PINS_NAME) as file:  # an OSError is said with the data directory
+                    file.write(checksum_lines(pins).encode())
         return fresh
 
 
@@ -299,3 +276,46 @@ def _how_to_get(dataset: DataSet, item: Download, others: int, reason: str) -> s
         f"{dataset.name} was not fetched ({reason}): download {' or '.join(item.urls)}{more} by other means and {what} "
         f"into {folder}/ of the data directory, or give --mirror"
     )
+
+
+def check_content(dataset: DataSet, data: DataDir, names: Iterable[str]) -> None:
+    """Read files of a data set (relative to the data directory, without `.gz`) of which no checksum is known.
+
+    Raises:
+        InputError: a file is empty, or not one of this set; names it.
+    """
+    files = {name: path for name in names if (path := data.find(name)) is not None}
+    for path in files.values():
+        with open_content(path) as stream:
+            if not stream.read(1):
+                raise InputError(f"{path}: nothing in it; {REMEDY}")
+    if corpus := parallel_corpora().get(dataset.name):
+        for path in files.values():
+            pairs = corpus.read(path)
+            if next(pairs, None) is None:
+                raise InputError(f"{path}: no pairs in it; {REMEDY}")
+            deque(pairs, maxlen=0)
+    elif read := _READERS.get(dataset.name):
+        read(files)
+
+
+def _bucc(paths: Mapping[str, Path]) -> None:
+    """Reads the pairs of languages of which all three files are there."""
+    for stem in dict.fromkeys(name.rpartition(".")[0] for name in paths):
+        files = tuple(path for name, path in paths.items() if name.rpartition(".")[0] == stem)
+        if len(files) == 3:
+            load_bucc(Source(stem.rpartition("/")[2].partition(".")[0], "bucc2018", files))
+
+
+def _each(read: Callable[[Path], object], paths: Mapping[str, Path]) -> None:
+    for path in paths.values():
+        read(path)
+
+
+_READERS: Mapping[str, Callable[[Mapping[str, Path]], None]] = {
+    "sts17-extended": partial(_each, lambda path: load_sts(Source(subset_of(path.name), "sts17-extended", (path,)))),
+    "bucc2018": _bucc,
+    "korsts": partial(_each, lambda path: deque(read_korsts(path), maxlen=0)),
+    "allnli": partial(_each, read_nli),
+    "kornli": partial(_each, read_nli),
+}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from harness.data.catalogue import DataSet, read_checksums
-from harness.data.sources import DataDir, content_sha256
+from harness.data.sources import DataDir, content_sha256, joint_sha256
 from harness.errors import InputError
 
 PINS_NAME = "checksums.sha256"
@@ -27,8 +26,8 @@ class SetStatus:
         bytes: size of the files found, on disk.
         checksums: sha256 of the uncompressed content of the files found, by path relative to the data directory,
             without `.gz`; None for one that cannot be read.
-        sha256: sha256 over the lines "checksum  path" of `checksums`, in the order of the paths, as `sha256sum` prints
-            them; None if there are no files or one of them cannot be read.
+        sha256: the `joint_sha256` of `checksums`, in the order of the paths; None if there are no files or one of them
+            cannot be read.
     """
 
     name: str
@@ -68,33 +67,27 @@ def read_pins(data: DataDir) -> dict[str, str]:
 
 def expected_checksums(dataset: DataSet, pins: Mapping[str, str]) -> dict[str, str]:
     """The checksums to hold a data set against: pinned ones, and over them the known ones."""
-    own = {path: digest for path, digest in pins.items() if path.startswith(f"{dataset.folder}/")}
-    return {**own, **dataset.checksums}
+    pinned = {path: digest for path, digest in pins.items() if path.startswith(f"{dataset.folder}/")}
+    return {**pinned, **dataset.checksums}
 
 
 def set_status(dataset: DataSet, data: DataDir) -> SetStatus:
     """Count the files of a data set and take their checksums, which reads each of them once."""
-    found = {name: path for name in sorted(dataset.files) if (path := data.find(name)) is not None}
-    checksums = {name: _readable_sha256(path) for name, path in found.items()}
+    files = {name: path for name in sorted(dataset.files) if (path := data.find(name)) is not None}
+    checksums = {name: _readable_sha256(path) for name, path in files.items()}
+    readable = {name: digest for name, digest in checksums.items() if digest is not None}
     return SetStatus(
         name=dataset.name,
         title=dataset.title,
         licence=dataset.licence,
         folder=dataset.folder,
-        state="absent" if not found else "complete" if len(found) == len(dataset.files) else "partial",
-        files=len(found),
+        state="absent" if not files else "complete" if len(files) == len(dataset.files) else "partial",
+        files=len(files),
         expected=len(dataset.files),
-        bytes=sum(path.stat().st_size for path in found.values()),
+        bytes=sum(path.stat().st_size for path in files.values()),
         checksums=checksums,
-        sha256=_joint_sha256(checksums),
+        sha256=joint_sha256(readable) if readable and len(readable) == len(checksums) else None,
     )
-
-
-def _joint_sha256(checksums: Mapping[str, str | None]) -> str | None:
-    if not checksums or None in checksums.values():
-        return None
-    lines = "".join(f"{digest}  {name}\n" for name, digest in checksums.items())
-    return hashlib.sha256(lines.encode()).hexdigest()
 
 
 def _readable_sha256(path: Path) -> str | None:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
-from harness.data.stsb import tab_rows
-from harness.data.text import REMEDY, iter_lines
+from harness.data.text import REMEDY, iter_lines, tab_rows
 from harness.errors import InputError
 from harness.schema import decoded
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,17 +11,13 @@ from functools import cache
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
-from harness.data.catalogue import DataSet, Download
-from harness.data.text import DAMAGES, REMEDY, decoded_lines, iter_lines, parse_number, unpacked
-from harness.errors import InputError
+from harness.data.catalogue import DataSet, Download, catalogue
+from harness.data.text import DAMAGES, REMEDY, decoded_lines, iter_lines, parse_number, tab_rows, unpacked
+from harness.errors import InputError, unknown_name
 from harness.names import check_name
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from harness.schema import read_tables
 
 PARALLEL_FILE = Path(__file__).with_name("parallel.toml")
 FOLDER = "parallel"
@@ -98,7 +93,6 @@ class ParallelCorpus:
             citation=self.citation,
             folder=self.folder,
             files=tuple(item.target.removesuffix(".gz") for item in downloads),
-            checksums=MappingProxyType({}),
             downloads=tuple(downloads),
             note=self.note,
             on_request=True,
@@ -112,38 +106,44 @@ class ParallelCorpus:
             InputError: as the reader of its format (below).
         """
         if file.name.endswith(".zip"):
-            one, _, two = file.name.removeprefix(f"{self.name}.").partition(".")[0].partition("-")
-            return read_moses_zip(file, one, two)
+            source, _, target = file.name.removeprefix(f"{self.name}.").partition(".")[0].partition("-")
+            return read_moses_zip(file, source, target)
         return {"scored": read_scored, "words": read_words, "": read_table}[self.format](file)
 
     def _download(self, language: str) -> Download:
-        own = self.codes.get(language, language)
+        remote = self.codes.get(language, language)
         # The columns of a table are in the order of the corpus's own codes; the local name tells that order.
-        english_is_first = {
-            "alphabetical": own > "en",
-            "english-first": True,
-            "english-last": False,
-        }[self.order]
-        pair, local = ("-".join(("en", code) if english_is_first else (code, "en")) for code in (own, language))
+        english_is_first = self.order == "english-first" or (self.order == "alphabetical" and remote > "en")
+        pair, local = ("-".join(("en", code) if english_is_first else (code, "en")) for code in (remote, language))
         return Download((self.url.replace("{pair}", pair),), f"{self.folder}/{self.file.replace('{pair}', local)}")
 
 
 @cache
 def parallel_corpora() -> Mapping[str, ParallelCorpus]:
     """All of them by name, in the order of `parallel.toml`."""
-    tables: dict[str, dict[str, Any]] = tomllib.loads(PARALLEL_FILE.read_text(encoding="utf-8"))
-    for table in tables.values():
-        table["languages"] = tuple(table.get("languages", "").split())
-    return MappingProxyType({name: ParallelCorpus(name=name, **table) for name, table in tables.items()})
+    return MappingProxyType(read_tables(PARALLEL_FILE, ParallelCorpus))
+
+
+def chosen_sets(names: Sequence[str], languages: Sequence[str] = ()) -> list[DataSet]:
+    """The data sets of these names, and the corpora of parallel sentences, in these languages; all sets without names.
+
+    Raises:
+        InputError: an unknown name; languages without a corpus; what `ParallelCorpus.data_set` raises.
+    """
+    corpora = parallel_corpora()
+    if languages and not any(name in corpora for name in names):
+        raise InputError(f"--languages is for corpora of parallel sentences: {', '.join(corpora)}; name one of them")
+    for name in names:
+        if name not in corpora and name not in catalogue():
+            raise unknown_name("data set", name, [*catalogue(), *corpora])
+    return [
+        corpora[name].data_set(languages) if name in corpora else catalogue()[name] for name in names or catalogue()
+    ]
 
 
 def read_table(path: Path) -> Pairs:
     """Lines `sentence TAB translation`. Raises InputError at another number of columns; names file and line."""
-    for number, line in enumerate(iter_lines(path), start=1):
-        fields = line.split("\t")
-        if len(fields) != 2:
-            raise InputError(f"{path}:{number}: {len(fields)} columns, expected 2 (sentence TAB translation); {REMEDY}")
-        yield fields[0], fields[1]
+    return ((fields[0], fields[1]) for _, fields in tab_rows(path, 2, 2, "sentence TAB translation"))
 
 
 def read_scored(path: Path, min_score: float = 0.0) -> Pairs:
@@ -152,12 +152,7 @@ def read_scored(path: Path, min_score: float = 0.0) -> Pairs:
     Raises:
         InputError: too few columns, a score that is no number from 0 to 100; names file and line.
     """
-    for number, line in enumerate(iter_lines(path), start=1):
-        fields = line.split("\t")
-        if len(fields) < 3:
-            raise InputError(
-                f"{path}:{number}: {len(fields)} columns, expected 3 (score TAB sentence TAB translation); {REMEDY}"
-            )
+    for number, fields in tab_rows(path, 3, None, "score TAB sentence TAB translation"):
         if parse_number(fields[0], path, number, low=0, high=100) >= min_score:
             yield fields[1], fields[2]
 
@@ -190,18 +185,18 @@ def read_moses_zip(path: Path, source: str, target: str) -> Pairs:
         if source not in members and target not in members:
             raise InputError(f"{path}: it holds {' and '.join(members)}, its name says otherwise; rename it")
         names = [f"{path}/{PurePosixPath(members[code].filename).name}" for code in sides]
-        with archive.open(members[sides[0]]) as one, archive.open(members[sides[1]]) as two:
-            lines = [decoded_lines(unpacked(side, path), name) for side, name in zip((one, two), names, strict=True)]
-            yield from aligned(lines[0], lines[1], names)
+        with archive.open(members[sides[0]]) as first, archive.open(members[sides[1]]) as second:
+            sources = decoded_lines(unpacked(first, path), names[0])
+            yield from aligned(sources, decoded_lines(unpacked(second, path), names[1]), names)
 
 
-def aligned(ones: Iterable[str], twos: Iterable[str], names: Sequence[str]) -> Pairs:
+def aligned(sources: Iterable[str], targets: Iterable[str], names: Sequence[str]) -> Pairs:
     """Pairs of lines. Raises InputError where there are not as many of both; `names` stand for the two files."""
-    for number, (one, two) in enumerate(zip_longest(ones, twos), start=1):
-        if one is None or two is None:
-            short, long = names if one is None else (names[1], names[0])
+    for number, (source, target) in enumerate(zip_longest(sources, targets), start=1):
+        if source is None or target is None:
+            short, long = names if source is None else (names[1], names[0])
             raise InputError(f"{short} has {number - 1} lines, {long} has more: they are not aligned; {REMEDY}")
-        yield one, two
+        yield source, target
 
 
 @contextmanager

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from harness.data.text import open_content
 from harness.errors import InputError
+from harness.files import user_path
 
 SAMPLE_DIR = Path(__file__).parent.parent / "sample"
 _SAMPLE = "sample"
@@ -35,6 +36,15 @@ class DataDir:
                 return path
         return None
 
+    def find_all(self, *relative: str) -> tuple[Path, ...]:
+        """The files at these places, which belong together, or none. Raises InputError if some of them are missing."""
+        files = {name: path for name in relative if (path := self.find(name)) is not None}
+        for name in relative:
+            if files and name not in files:
+                there = next(iter(files.values())).name
+                raise InputError(f"{self.root / name} is missing, but {there} is there; add it or remove the others")
+        return tuple(files.values())
+
     def stand_ins(self, folder: str, taken: Iterable[str] = ()) -> dict[str, str]:
         """The folders `FOLDER-TAG` beside `folder`, which hold stand-ins for its sets: folder names by tag, sorted.
 
@@ -42,7 +52,7 @@ class DataDir:
             InputError: a tag that is not made of `a-z`, `0-9` and `-`, or that means another set already: `sample`,
                 and those in `taken`.
         """
-        found: dict[str, str] = {}
+        folders: dict[str, str] = {}
         for path in sorted(self.root.glob(f"{folder}-*")):
             tag = path.name.removeprefix(f"{folder}-")
             if not path.is_dir():
@@ -51,8 +61,8 @@ class DataDir:
                 raise InputError(f"{path}: the tag {tag!r} is not made of a-z, 0-9 and -; give the folder another name")
             if tag in (_SAMPLE, *taken):
                 raise InputError(f"{path}: the tag {tag!r} is that of another set; give the folder another name")
-            found[tag] = path.name
-        return found
+            folders[tag] = path.name
+        return folders
 
 
 def bundled_sample() -> DataDir:
@@ -62,7 +72,7 @@ def bundled_sample() -> DataDir:
 
 def open_data_dir(path: str | Path) -> DataDir:
     """The data directory at `path`. Raises InputError if it is not a folder."""
-    root = data_root(path)
+    root = user_path(path, "data directory")
     try:
         is_folder = root.is_dir()
     except OSError:  # too long a name
@@ -70,14 +80,6 @@ def open_data_dir(path: str | Path) -> DataDir:
     if not is_folder:
         raise InputError(f"data directory {path} is not a folder; give --data-dir or set HARNESS_DATA to one that is")
     return DataDir(root)
-
-
-def data_root(path: str | Path) -> Path:
-    """A data directory's path, `~` written out. Raises InputError if there is no such home folder."""
-    try:
-        return Path(path).expanduser()
-    except RuntimeError:
-        raise InputError(f"data directory {path}: no such home folder; write it out") from None
 
 
 @dataclass(frozen=True)
@@ -99,9 +101,8 @@ class Source:
 
     @cached_property
     def sha256(self) -> str:
-        """One checksum for all the files: sha256 over the lines "checksum  name" in order, as `sha256sum` prints."""
-        lines = "".join(f"{digest}  {name}\n" for name, digest in self.checksums.items())
-        return hashlib.sha256(lines.encode()).hexdigest()
+        """One checksum for all the files, in their order; see `joint_sha256`."""
+        return joint_sha256(self.checksums)
 
     @cached_property
     def is_published(self) -> bool | None:
@@ -117,10 +118,20 @@ class Source:
         if self.subset.endswith(f"@{_SAMPLE}"):
             return None
         sets = [catalogue()[name] for name in self.dataset.split("+") if name in catalogue()]
-        known = {path.rpartition("/")[2]: digest for one in sets for path, digest in one.checksums.items()}
+        known = {path.rpartition("/")[2]: digest for dataset in sets for path, digest in dataset.checksums.items()}
         if any(digest != known.get(name, digest) for name, digest in self.checksums.items()):
             return False
         return True if known.keys() >= self.checksums.keys() else None
+
+
+def checksum_lines(checksums: Mapping[str, str]) -> str:
+    """The lines "checksum  name" in the order of the mapping from names to checksums, as `sha256sum` prints them."""
+    return "".join(f"{digest}  {name}\n" for name, digest in checksums.items())
+
+
+def joint_sha256(checksums: Mapping[str, str]) -> str:
+    """One checksum for several files: sha256 over their `checksum_lines`."""
+    return hashlib.sha256(checksum_lines(checksums).encode()).hexdigest()
 
 
 def content_sha256(path: Path) -> str:

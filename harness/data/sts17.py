@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.data.sources import DataDir, Source
-from harness.data.text import REMEDY, iter_lines, parse_number, read_lines
+from harness.data.text import REMEDY, iter_lines, parse_number, tab_rows
 from harness.errors import InputError
 
 if TYPE_CHECKING:
@@ -98,7 +98,9 @@ def sts_sources(data: DataDir) -> dict[str, Source]:
     extended = _folder_files(data, "sts17-extended")
     sources: dict[str, Source] = {}
     for subset in STS_SUBSETS:
-        files = _track_files(data, _TRACKS[subset]) if subset in _TRACKS else ()
+        files: tuple[Path, ...] = ()
+        if track := _TRACKS.get(subset):
+            files = data.find_all(f"sts17/STS.input.{track.stem}.txt", f"sts17/STS.gs.{track.stem}.txt")
         if files:
             sources[subset + mark] = Source(subset + mark, "sts17", files)
         elif subset in extended:
@@ -137,24 +139,14 @@ def load_sts(source: Source) -> STSPairs:
     return STSPairs(source.subset, sentences1, sentences2, lang1, lang2, gold)
 
 
-def _track_files(data: DataDir, track: _Track) -> tuple[Path, ...]:
-    names = (f"sts17/STS.input.{track.stem}.txt", f"sts17/STS.gs.{track.stem}.txt")
-    found = [data.find(name) for name in names]
-    files = tuple(path for path in found if path is not None)
-    if len(files) == 1:
-        missing = names[found.index(None)]
-        raise InputError(f"{data.root / missing} is missing, but {files[0].name} is there; add it or remove both")
-    return files
-
-
 def _folder_files(data: DataDir, folder: str) -> dict[str, Path]:
     """The files `STS.xx-yy.txt` of a folder by subset: the ten first, then the others by name."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for path in sorted((data.root / folder).glob("STS.*.txt*")):
         if (subset := subset_of(path.name)) and path.is_file():
-            found.setdefault(subset, path)
+            files.setdefault(subset, path)
     order = {subset: position for position, subset in enumerate(STS_SUBSETS)}
-    return {subset: found[subset] for subset in sorted(found, key=lambda name: (order.get(name, len(order)), name))}
+    return {subset: files[subset] for subset in sorted(files, key=lambda name: (order.get(name, len(order)), name))}
 
 
 def subset_of(name: str) -> str:
@@ -174,11 +166,9 @@ def _read_track(input_path: Path, gold_path: Path) -> _Columns:
     if match is None or match[1] not in _STEMS:
         raise InputError(f"{input_path}: not a file of an STS 2017 track; expected STS.input.TRACK.txt")
     track = _STEMS[match[1]]
-    pairs = [_fields(line, 2, input_path, number) for number, line in enumerate(iter_lines(input_path), start=1)]
-    scores = [
-        parse_number(line, gold_path, number, low=0, high=5)
-        for number, line in enumerate(read_lines(gold_path), start=1)
-    ]
+    pairs = [fields for _, fields in tab_rows(input_path, 2, 2, "sentence1 TAB sentence2")]
+    gold_lines = enumerate(iter_lines(gold_path), start=1)
+    scores = [parse_number(line, gold_path, number, low=0, high=5) for number, line in gold_lines]
     if track.stem == _CUT_TO_GOLD and len(pairs) == 2 * PUBLISHED_PAIRS and len(scores) == PUBLISHED_PAIRS:
         del pairs[PUBLISHED_PAIRS:]
     if len(pairs) != len(scores):
@@ -190,15 +180,6 @@ def _read_scored(path: Path) -> _Columns:
     match = _FOLDER_FILE.fullmatch(path.name)
     if match is None:
         raise InputError(f"{path}: not an STS file; expected a name such as STS.en-de.txt")
-    rows = [_fields(line, 3, path, number) for number, line in enumerate(iter_lines(path), start=1)]
-    scores = [parse_number(row[2], path, number, low=0, high=5) for number, row in enumerate(rows, start=1)]
-    return [row[0] for row in rows], [row[1] for row in rows], scores, match[1], match[2]
-
-
-def _fields(line: str, expected: int, path: Path, number: int) -> list[str]:
-    # No quoting: a double quote is an ordinary character in these files.
-    fields = line.split("\t")
-    if len(fields) != expected:
-        columns = "sentence1 TAB sentence2" + (" TAB score" if expected == 3 else "")
-        raise InputError(f"{path}:{number}: {len(fields) - 1} tabs, expected {expected - 1} ({columns}); {REMEDY}")
-    return fields
+    rows = list(tab_rows(path, 3, 3, "sentence1 TAB sentence2 TAB score"))
+    scores = [parse_number(fields[2], path, number, low=0, high=5) for number, fields in rows]
+    return [fields[0] for _, fields in rows], [fields[1] for _, fields in rows], scores, match[1], match[2]

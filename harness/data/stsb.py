@@ -1,6 +1,7 @@
-"""The STS Benchmark and its translations, in their published formats; one row is a pair of sentences with a score.
+"""The STS Benchmark and its translations, KorSTS (Ham et al. 2020) among them, in their published formats.
 
-Every file may be plain or `.gz`. The readers are generators: their errors are raised while they are read.
+One row is a pair of sentences with a score. Every file may be plain or `.gz`. The readers are generators: their
+errors are raised while they are read.
 """
 
 from __future__ import annotations
@@ -10,11 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.data.text import REMEDY, iter_lines, parse_number
+import numpy as np
+
+from harness.data.sources import DataDir, Source
+from harness.data.sts17 import STSPairs
+from harness.data.text import REMEDY, iter_lines, parse_number, tab_rows
 from harness.errors import InputError
 
 _ORIGINAL = ("genre", "filename", "year", "id", "score", "sentence1", "sentence2")
 _MULTI_MT = ("sentence1", "sentence2", "score")
+_KORSTS, _KORSTS_FILE = "korsts", "sts-test.tsv"
+KORSTS_SUBSETS = ("ko-ko",)
 
 
 class ScoredRow(NamedTuple):
@@ -77,22 +84,6 @@ def read_multi_mt(path: Path) -> Iterator[ScoredRow]:
     return _scored(path, _comma_rows(path), _MULTI_MT)
 
 
-def tab_rows(path: Path, least: int, most: int | None, *, skip: int = 0) -> Iterator[tuple[int, Sequence[str]]]:
-    """Lines with their numbers (from 1), split at tabs; the first `skip` are left out.
-
-    Raises:
-        InputError: a line has fewer than `least` columns, or more than `most`; names file and line.
-    """
-    for number, line in enumerate(iter_lines(path), start=1):
-        if number <= skip:
-            continue
-        fields = line.split("\t")
-        if len(fields) < least or (most is not None and len(fields) > most):
-            expected = f"{least}" if most == least else f"{least} or more" if most is None else f"{least} to {most}"
-            raise InputError(f"{path}:{number}: {len(fields)} columns, expected {expected}; {REMEDY}")
-        yield number, fields
-
-
 def _comma_rows(path: Path) -> Iterator[tuple[int, Sequence[str]]]:
     """Rows with the number of the line that each begins at."""
     rows = csv.reader(iter_lines(path), strict=True)
@@ -111,11 +102,45 @@ def _comma_rows(path: Path) -> Iterator[tuple[int, Sequence[str]]]:
 
 
 def _scored(path: Path, rows: Iterable[tuple[int, Sequence[str]]], columns: Sequence[str]) -> Iterator[ScoredRow]:
-    one, two, score = (columns.index(name) for name in _MULTI_MT)
+    sentence1, sentence2, score = (columns.index(name) for name in _MULTI_MT)
     origin = columns.index("filename") if "filename" in columns else None
     number = 0
     for number, fields in rows:
         value = parse_number(fields[score], path, number, low=0, high=5)
-        yield ScoredRow(fields[one], fields[two], value, None if origin is None else fields[origin])
+        yield ScoredRow(fields[sentence1], fields[sentence2], value, None if origin is None else fields[origin])
     if not number:
         raise InputError(f"{path}: no sentence pairs in it; {REMEDY}")
+
+
+def korsts_sources(data: DataDir) -> dict[str, Source]:
+    """The test split as `ko-ko`, not yet read, if it is in `data`: `korsts/sts-test.tsv`.
+
+    A user's own `korsts-TAG/` gives `ko-ko@TAG`; the subset of the bundled sample is tagged `@sample`.
+
+    Raises:
+        InputError: a folder with a bad tag.
+    """
+    sources: dict[str, Source] = {}
+    folders = [(data.stand_in, _KORSTS), *data.stand_ins(_KORSTS).items()]
+    for tag, folder in folders:
+        subset = f"ko-ko@{tag}" if tag else "ko-ko"
+        if path := data.find(f"{folder}/{_KORSTS_FILE}"):
+            sources[subset] = Source(subset, folder, (path,))
+    return sources
+
+
+def load_korsts(source: Source) -> STSPairs:
+    """Read the test split.
+
+    Raises:
+        InputError: as `read_korsts`.
+    """
+    rows = list(read_korsts(source.files[0]))
+    return STSPairs(
+        source.subset,
+        [row.sentence1 for row in rows],
+        [row.sentence2 for row in rows],
+        "ko",
+        "ko",
+        np.array([row.score for row in rows], dtype=np.float64),
+    )

@@ -103,14 +103,15 @@ def tatoeba_sources(data: DataDir) -> dict[str, Source]:
             tag.
     """
     folders: list[tuple[str, str | None, Iterable[str]]] = [(_FOLDER, None, languages())]
-    for own_tag, folder in data.stand_ins(_FOLDER).items():
-        folders.append((folder, own_tag, _codes_in(data.root / folder / _RELEASE)))
+    for tag_of_folder, folder in data.stand_ins(_FOLDER).items():
+        folders.append((folder, tag_of_folder, _codes_in(data.root / folder / _RELEASE)))
     sources: dict[str, Source] = {}
     for folder, folder_tag, codes in folders:
         tag = data.stand_in or folder_tag
         for code in codes:
             subset = f"{code}@{tag}" if tag else code
-            files = _sides(data, f"{folder}/{_RELEASE}/tatoeba.{code}-eng", code)
+            stem = f"{folder}/{_RELEASE}/tatoeba.{code}-eng"
+            files = data.find_all(f"{stem}.{code}", f"{stem}.eng")
             if files:
                 sources.setdefault(subset, Source(subset, folder, files))
     return sources
@@ -122,19 +123,8 @@ def _codes_in(folder: Path) -> list[str]:
     return sorted({match[1] for match in matches if match} - {"eng"})
 
 
-def _sides(data: DataDir, stem: str, code: str) -> tuple[Path, ...]:
-    """The two files of a language, or none."""
-    names = [f"{stem}.{side}" for side in (code, "eng")]
-    found = [data.find(name) for name in names]
-    files = tuple(path for path in found if path is not None)
-    if len(files) == 1:
-        missing = names[found.index(None)]
-        raise InputError(f"{data.root / missing} is missing, but {files[0].name} is there; add it or remove both")
-    return files
-
-
 def _lang(code: str) -> str:
-    """What an encoder is told for a code, which may be one of a user's own."""
+    """Returns what an encoder is told for a code, which may be a user's own."""
     base = re.split("[-_]", code)[0]
     language = languages().get(base)
     return language.lang if language else base

@@ -89,12 +89,12 @@ class _Named(io.RawIOBase):
 
 
 def unpacked(stream: IO[bytes] | gzip.GzipFile, archive: Path) -> IO[bytes]:
-    """What `stream` unpacks from a file, of which it refuses to give more than text can come to; see `Allowance`."""
+    """Returns a stream of what `stream` unpacks from a file; it gives no more than text can be, see `Allowance`."""
     return Allowance(archive).around(stream)
 
 
 class Allowance:
-    """How many bytes may be unpacked from a file, in all: no more than text can come to, or than `limit`."""
+    """Limits how many bytes are unpacked from a file, in all: to what text can come to, and to `limit`."""
 
     def __init__(self, archive: Path, limit: int | None = None):
         most = max(_NO_MATTER, _LARGEST_RATIO * archive.stat().st_size)
@@ -106,7 +106,7 @@ class Allowance:
         return io.BufferedReader(_Limited(stream, self), _BUFFER)
 
     def take(self, count: int) -> None:
-        """Count so many bytes."""
+        """Counts `count` more bytes. Raises OSError beyond the limit."""
         self._left -= count
         if self._left < 0:
             raise OSError(f"it unpacks to more than {self._limit:,} bytes")
@@ -153,6 +153,27 @@ def read_lines(path: Path) -> list[str]:
         return list(iter_lines(path))
     except MemoryError:
         raise InputError(f"{path}: its lines do not fit into memory; split it") from None
+
+
+def tab_rows(
+    path: Path, least: int, most: int | None, layout: str = "", *, skip: int = 0
+) -> Iterator[tuple[int, list[str]]]:
+    """Lines with their numbers (from 1), split at tabs, without quoting; the first `skip` are left out.
+
+    `layout` says in errors what the columns are.
+
+    Raises:
+        InputError: a line has fewer than `least` columns, or more than `most`; names file and line.
+    """
+    for number, line in enumerate(iter_lines(path), start=1):
+        if number <= skip:
+            continue
+        fields = line.split("\t")
+        if len(fields) < least or (most is not None and len(fields) > most):
+            expected = f"{least}" if most == least else f"{least} or more" if most is None else f"{least} to {most}"
+            columns = f" ({layout})" if layout else ""
+            raise InputError(f"{path}:{number}: {len(fields)} columns, expected {expected}{columns}; {REMEDY}")
+        yield number, fields
 
 
 def parse_number(text: str, path: Path, line: int, *, low: float, high: float) -> float:

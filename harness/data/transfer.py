@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import io
 import lzma
 import re
 import shutil
@@ -14,15 +13,16 @@ import time
 import zipfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from email.message import Message
 from errno import EINVAL
 from functools import cache, partial
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, Any
 from urllib.error import HTTPError
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 from urllib.request import (
     HTTPDefaultErrorHandler,
     HTTPErrorProcessor,
@@ -37,11 +37,7 @@ from urllib.request import (
 
 from harness.data.text import DAMAGES, Allowance
 from harness.errors import InputError
-
-if TYPE_CHECKING:
-    from socket import socket
-
-    from _typeshed import WriteableBuffer
+from harness.files import leads_out
 
 # Some servers refuse urllib's own name.
 _USER_AGENT = "multilingual-embedding-harness"
@@ -61,11 +57,26 @@ class _TooLargeError(TransferError):
         super().__init__(f"the file has more than {limit:,} bytes")
 
 
-class Progress(Protocol):
-    """Told of a download as it goes: what is downloaded, bytes there so far, bytes in all if known."""
+@dataclass(frozen=True)
+class Network:
+    """How to download.
 
-    def __call__(self, name: str, done: int, total: int | None) -> None:
-        """Called after each piece that arrives."""
+    Attributes:
+        mirror: takes the place of scheme and host of every address, as in `http://mirror.example.org`; the mirror
+            holds the files under the paths of the originals.
+        attempts: for each address.
+        timeout: seconds, for each single network operation; in that time some bytes must come, too.
+        wait: seconds after the first failed attempt, doubled after each further one.
+    """
+
+    mirror: str | None = None
+    attempts: int = 3
+    timeout: float = 30.0
+    wait: float = 1.0
+
+
+Progress = Callable[[str, int, int | None], None]
+"""Told of a download after each piece: what is downloaded, bytes there so far, bytes in all if known."""
 
 
 def mirrored(url: str, mirror: str | None) -> str:
@@ -78,8 +89,9 @@ def mirrored(url: str, mirror: str | None) -> str:
         return url
     if not _is_address(mirror):
         raise InputError(f"mirror {mirror!r} is not an address such as http://mirror.example.org; set it right")
-    base, own = urlsplit(mirror), urlsplit(url)
-    return f"{base.scheme}://{base.netloc}{base.path.rstrip('/')}{own.path}" + (f"?{own.query}" if own.query else "")
+    base, original = urlsplit(mirror), urlsplit(url)
+    path = f"{base.path.rstrip('/')}{original.path}"
+    return urlunsplit((base.scheme, base.netloc, path, original.query, ""))
 
 
 def _is_address(text: str) -> bool:
@@ -90,34 +102,24 @@ def _is_address(text: str) -> bool:
         return False
 
 
-def download(
-    url: str,
-    part: Path,
-    *,
-    limit: int,
-    attempts: int = 3,
-    timeout: float = 30.0,
-    wait: float = 1.0,
-    progress: Progress | None = None,
-) -> None:
+def download(url: str, part: Path, limit: int, network: Network, progress: Progress | None = None) -> None:
     """Download `url` into `part`, going on where an earlier download of the same file stopped.
 
     It goes on where the server can tell that the file is still the same: by the strong ETag, or else the time of the
     last change, which is kept beside `part` (`discard` removes both). Otherwise it begins anew.
 
-    `timeout` is in seconds and for each single network operation; in that time some bytes must come, too. After a
-    failed attempt it waits `wait` seconds, twice as long after each further one; an answer such as 404 is final.
+    An answer such as 404 is final, after other failures it is tried again.
 
     Raises:
-        TransferError: it did not work after `attempts` attempts; what has arrived stays in `part`. Or the file has
+        TransferError: it did not work after all attempts; what has arrived stays in `part`. Or the file has
             more than `limit` bytes, and nothing stays.
     """
     reason = ""
-    for attempt in range(attempts):
+    for attempt in range(network.attempts):
         if attempt:
-            time.sleep(wait * 2 ** (attempt - 1))
+            time.sleep(network.wait * 2 ** (attempt - 1))
         try:
-            _transfer(url, part, limit, timeout, progress)
+            _transfer(url, part, limit, network, progress)
             return
         except HTTPError as error:
             reason = _status(error.code)
@@ -148,14 +150,14 @@ def _status(code: int) -> str:
     return f"HTTP {code}"
 
 
-def _transfer(url: str, part: Path, limit: int, timeout: float, progress: Progress | None) -> None:
+def _transfer(url: str, part: Path, limit: int, network: Network, progress: Progress | None) -> None:
     validator = _kept_validator(url, part)
     done = part.stat().st_size if validator else 0
     headers = {"User-Agent": _USER_AGENT}
     if done:
         headers |= {"Range": f"bytes={done}-", "If-Range": validator}
     try:
-        response: HTTPResponse = _opener().open(Request(url, headers=headers), timeout=timeout)
+        response: HTTPResponse = _opener().open(Request(url, headers=headers), timeout=network.timeout)
     except HTTPError as error:
         if error.code != 416:
             raise
@@ -181,7 +183,7 @@ def _transfer(url: str, part: Path, limit: int, timeout: float, progress: Progre
         if total is not None and total > limit:
             raise _TooLargeError(limit)
         with part.open("ab") as file:
-            while chunk := response.read(_CHUNK):
+            for chunk in _steadily(response, network.timeout):
                 file.write(chunk)
                 done += len(chunk)
                 if done > limit:
@@ -193,6 +195,19 @@ def _transfer(url: str, part: Path, limit: int, timeout: float, progress: Progre
     if not done:
         discard(part)
         raise TransferError("the answer was empty")
+
+
+def _steadily(response: HTTPResponse, seconds: float) -> Iterator[bytes]:
+    """The pieces of an answer as they come. Raises TimeoutError if they come so slowly that it would never end."""
+    came, since = 0, time.monotonic()
+    while chunk := response.read1(_CHUNK):
+        yield chunk
+        came += len(chunk)
+        passed = time.monotonic() - since
+        if passed > seconds:
+            if came < _LEAST_RATE * passed:
+                raise TimeoutError(f"{came} bytes came in {passed:.0f} seconds: too slow")
+            came, since = 0, time.monotonic()
 
 
 def _origin_file(part: Path) -> Path:
@@ -224,64 +239,10 @@ def _is_same(headers: Message, validator: str) -> bool:
 def _opener() -> OpenerDirector:
     """What opens addresses: of http and https, and nothing that they redirect to but these."""
     opener = OpenerDirector()
-    for handler in (ProxyHandler, _Http, _Https, HTTPDefaultErrorHandler, HTTPRedirectHandler, HTTPErrorProcessor):
+    kinds = (ProxyHandler, HTTPHandler, HTTPSHandler, UnknownHandler)
+    for handler in (*kinds, HTTPDefaultErrorHandler, HTTPRedirectHandler, HTTPErrorProcessor):
         opener.add_handler(handler())
-    opener.add_handler(UnknownHandler())
     return opener
-
-
-class _Steady(io.RawIOBase):
-    """What comes from a connection, unless it comes so slowly that it would never end."""
-
-    def __init__(self, stream: io.RawIOBase, seconds: float):
-        self._stream = stream
-        self._seconds = seconds
-        self._begin()
-
-    def _begin(self) -> None:
-        self._came, self._since = 0, time.monotonic()
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer) -> int | None:
-        count = self._stream.readinto(buffer)
-        self._came += count or 0
-        passed = time.monotonic() - self._since
-        if passed > self._seconds:
-            if self._came < _LEAST_RATE * passed:
-                raise TimeoutError(f"{self._came} bytes came in {passed:.0f} seconds: too slow")
-            self._begin()
-        return count
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
-
-
-class _Response(HTTPResponse):
-    def __init__(self, sock: socket, *args: Any, **kwargs: Any):
-        super().__init__(sock, *args, **kwargs)
-        if seconds := sock.gettimeout():
-            self.fp = io.BufferedReader(_Steady(self.fp.detach(), seconds))
-
-
-class _HttpConnection(HTTPConnection):
-    response_class = _Response
-
-
-class _HttpsConnection(HTTPSConnection):
-    response_class = _Response
-
-
-class _Http(HTTPHandler):
-    def http_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(_HttpConnection, req)
-
-
-class _Https(HTTPSHandler):
-    def https_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(_HttpsConnection, req)
 
 
 def unpack(archive: Path, into: Path, names: Collection[str], limit: int) -> list[str]:
@@ -295,7 +256,7 @@ def unpack(archive: Path, into: Path, names: Collection[str], limit: int) -> lis
             name with `..`, or that is a link or a device, even if it has none of the names; it unpacks to more than
             `limit` bytes, or to more than text does.
     """
-    found: list[str] = []
+    unpacked: list[str] = []
     try:
         is_zip = zipfile.is_zipfile(archive)
         allowance = Allowance(archive, limit)
@@ -303,9 +264,9 @@ def unpack(archive: Path, into: Path, names: Collection[str], limit: int) -> lis
             name = PurePosixPath(member).name
             if name not in names:  # it may be called anything: archives from macOS hold `Icon\\r`
                 continue
-            if name in found:
+            if name in unpacked:
                 raise TransferError(f"the archive holds two files called {name}")
-            found.append(name)
+            unpacked.append(name)
             with content() as source, (into / name).open("wb") as target:
                 shutil.copyfileobj(allowance.around(source), target)
     except (*DAMAGES, zipfile.BadZipFile, tarfile.TarError) as error:
@@ -315,7 +276,7 @@ def unpack(archive: Path, into: Path, names: Collection[str], limit: int) -> lis
             raise
         reason = str(error) or type(error).__name__
         raise TransferError(f"not a zip or tar archive, or a damaged one ({reason})") from None
-    return found
+    return unpacked
 
 
 _Members = Iterator[tuple[str, Callable[[], IO[bytes]]]]
@@ -354,8 +315,7 @@ def _open_in_tar(archive: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
 
 
 def _refuse_unsafe(name: str, *, is_link: bool) -> None:
-    parts = name.replace("\\", "/").split("/")
     if is_link:
         raise TransferError(f"the archive is not safe to unpack: {name!r} is a link or a device")
-    if not parts[0] or ":" in parts[0] or ".." in parts:
+    if leads_out(name):
         raise TransferError(f"the archive is not safe to unpack: {name!r} lies outside it")

@@ -28,9 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import InputError, MissingExtraError
-from harness.mining.neighbours import Neighbours
 from harness.mining.plain import Best, search
-from harness.mining.vectors import Ints, Side, similarity
+from harness.mining.search import Ints, Neighbours, Side, both_sides, similarity
 
 _BLOCK = 2048  # queries, or rows that are added, at once
 _CANDIDATES = 8  # times k
@@ -103,19 +102,17 @@ def nearest_approximate(
         import faiss  # noqa: F401
     except ImportError:
         raise MissingExtraError("the backend faiss", "ann") from None
-    if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
-        raise InputError(f"cannot compare vectors of shapes {x.shape} and {y.shape}: (n, dim) and (m, dim) expected")
-    if k < 1 or sample < 1:
-        raise InputError(f"k and sample are at least 1, not {k} and {sample}")
-    sides = Side(x, "x", cosine=cosine), Side(y, "y", cosine=cosine)
+    if sample < 1:
+        raise InputError(f"sample is at least 1, not {sample}")
+    sides = both_sides(x, y, k, cosine=cosine)
     names = [choose_index(len(other), other.dim) if index == "auto" else index for other in sides[::-1]]
     of_x, short_x = _search(*sides, k, names[0], cosine, seed)
     of_y, short_y = _search(*sides[::-1], k, names[1], cosine, seed)
-    rows_x, rows_y = (_some_rows(len(side), sample, seed) for side in sides)
+    rows_x, rows_y = (_sample(len(side), sample, seed) for side in sides)
     recall = Recall(
         k,
-        _share_found(*sides, of_x, rows_x),
-        _share_found(*sides[::-1], of_y, rows_y),
+        _recall(*sides, of_x, rows_x),
+        _recall(*sides[::-1], of_y, rows_y),
         (len(rows_x), len(rows_y)),
         (names[0], names[1]),
         short_x + short_y,
@@ -141,7 +138,7 @@ def choose_index(n: int, dim: int) -> str:
 
 
 def _search(side: Side, other: Side, k: int, name: str, cosine: bool, seed: int) -> tuple[Neighbours, int]:
-    """About the k nearest rows of `other` of every row of `side`, and how many rows had to be searched exactly."""
+    """Returns about the k nearest rows of `other` for every row of `side`, and how many rows were searched exactly."""
     n, k = len(side), min(k, len(other))
     rows, similarities = np.full((n, k), -1, np.int64), np.full((n, k), -np.inf)
     if n == 0 or k == 0:
@@ -185,7 +182,7 @@ def _build(side: Side, name: str, cosine: bool, seed: int) -> Any:
             inverted_file.cp.seed = seed
         with _threads(1 if "HNSW" in factory or "OPQ" in factory else faiss.omp_get_max_threads()):
             if not index.is_trained:
-                index.train(side[_some_rows(len(side), _TRAINING * n_centroids, seed)])
+                index.train(side[_sample(len(side), _TRAINING * n_centroids, seed)])
             for start in range(0, len(side), _BLOCK):
                 vectors = side[start : start + _BLOCK]
                 if by_distance:
@@ -203,7 +200,7 @@ def _build(side: Side, name: str, cosine: bool, seed: int) -> Any:
 
 @contextmanager
 def _threads(n: int) -> Iterator[None]:
-    """So many threads for what faiss does in this one."""
+    """Faiss uses `n` threads for what this thread asks of it in the `with` block."""
     import faiss
 
     before = faiss.omp_get_max_threads()
@@ -215,7 +212,10 @@ def _threads(n: int) -> Iterator[None]:
 
 
 def _best(side: Side, other: Side, start: int, candidates: Ints, k: int) -> Neighbours:
-    """The k best candidates (-1: none) of the rows from `start` on, by the reference similarity; -1 where too few."""
+    """Returns the k best candidates of the rows from `start` on, by the reference similarity.
+
+    -1 stands for none, among the candidates and in the result.
+    """
     scores = np.full(candidates.shape, -np.inf)
     queries, places = np.nonzero(candidates >= 0)
     scores[queries, places] = similarity(side, other, queries + start, candidates[queries, places])
@@ -224,23 +224,23 @@ def _best(side: Side, other: Side, start: int, candidates: Ints, k: int) -> Neig
 
 
 def _exact(side: Side, other: Side, rows: Ints, k: int) -> Neighbours:
-    """The k nearest rows of `other` of some rows of `side`."""
+    """Returns the k nearest rows of `other` for some rows of `side`."""
     best = Best(len(rows), k)
     search(side.take(rows), other, best)
     return Neighbours(best.rows, best.similarity)
 
 
-def _share_found(side: Side, other: Side, found: Neighbours, rows: Ints) -> float:
-    """The share of the neighbours of some rows that are as near as the k-th nearest vector; 1 if there are none."""
-    k = found.rows.shape[1]
+def _recall(side: Side, other: Side, approximate: Neighbours, rows: Ints) -> float:
+    """Returns the share of the neighbours of some rows that are as near as their k-th nearest; 1 without rows."""
+    k = approximate.rows.shape[1]
     if len(rows) == 0 or k == 0:
         return 1.0
     kth_best = _exact(side, other, rows, k).similarity[:, -1:]
-    return float((found.similarity[rows] >= kth_best).mean())
+    return float((approximate.similarity[rows] >= kth_best).mean())
 
 
-def _some_rows(n: int, at_most: int, seed: int) -> Ints:
-    """Row numbers drawn without replacement, in ascending order."""
+def _sample(n: int, at_most: int, seed: int) -> Ints:
+    """Returns up to `at_most` of n row numbers, drawn without replacement, in ascending order."""
     if n <= at_most:
         return np.arange(n)
     drawn: Ints = np.random.default_rng(seed).choice(n, at_most, replace=False, shuffle=False)

@@ -9,7 +9,9 @@ sentence is counted, compared or encoded. Otherwise a sentence is its line as it
 
 from __future__ import annotations
 
+import gzip
 import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +19,11 @@ from pathlib import Path
 import numpy as np
 
 from harness.data.text import iter_lines
-from harness.errors import InputError
-from harness.mining.vectors import Floats, Ints
+from harness.encoder import Encoder
+from harness.errors import InputError, LanguageError
+from harness.files import write_atomically, writing
+from harness.memory import InParts
+from harness.mining.search import Floats, Ints
 
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
 _LINE_ENDS = re.compile("[\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]")  # those of str.splitlines, without the line feed
@@ -45,16 +50,74 @@ class Sentences:
         """Lines of the file."""
         return len(self.sentences) + self.n_blank + self.n_length + self.n_repeated
 
+    @property
+    def summary(self) -> str:
+        """How many lines and sentences there are, and why lines were left out."""
+        dropped = {"blank": self.n_blank, "too short or too long": self.n_length, "repeated": self.n_repeated}
+        reasons = ", ".join(f"{n:,} {reason}" for reason, n in dropped.items() if n)
+        kept = f"{self.n_lines:,} lines, {len(self.sentences):,} sentences to mine"
+        return kept + (f" (dropped: {reasons})" if reasons else "")
+
 
 def language_of(path: Path) -> str | None:
     """The language that a file's name ends in (`news.de`, `news.de.gz`): a code of ISO 639-1 or 639-3, else None."""
     name, dot, ending = path.name.removesuffix(".gz").rpartition(".")
-    return ending if name and dot and ending != "txt" and is_language(ending) else None
+    return ending if name and dot and ending != "txt" and _LANGUAGE.fullmatch(ending) else None
 
 
-def is_language(code: str) -> bool:
-    """Whether `code` is written like one of ISO 639-1 or 639-3."""
-    return _LANGUAGE.fullmatch(code) is not None
+def checked_language(code: str, option: str) -> str:
+    """`code`. Raises InputError, naming the option, if it is not written like one of ISO 639-1 or 639-3."""
+    if not _LANGUAGE.fullmatch(code):
+        raise InputError(f"{option} is a code of ISO 639-1 (de) or, for want of one, of 639-3 (ceb), not {code!r}")
+    return code
+
+
+def check_encodes(encoder: Encoder, text: Sentences, lang: str | None, path: Path, option: str) -> None:
+    """Raise LanguageError if the encoder does not take the language of a side, whose file and option are named."""
+    if not encoder.uses_lang:
+        return
+    try:
+        InParts(encoder).encode(text.sentences[:1], lang)
+    except LanguageError:
+        if lang:
+            raise
+        raise LanguageError(
+            f"{path}: its name does not end in a language, and {encoder.name} needs one; give {option} CODE"
+        ) from None
+
+
+def check_places(source: Path, target: Path, out: Path | None, checkpoint: Path | None) -> None:
+    """Check the files and folders of a mining, before anything is read.
+
+    out: the file to write, links resolved; None for standard output.
+
+    Raises:
+        InputError: a side is no file, both are the same, `out` is one of them or no ordinary file, or a place cannot be
+            written.
+    """
+    for path in (source, target):
+        if not path.exists() or path.is_dir():
+            raise InputError(f"no file {path}; give two text files with one sentence a line, as in news.de news.en")
+    if source.samefile(target):
+        raise InputError(
+            f"{source} is given for both sides: every sentence would be its own translation; give two files"
+        )
+    if checkpoint is not None:
+        _check_writable(checkpoint, checkpoint)
+    if out is None:
+        return
+    if out.is_symlink() or (out.exists() and not out.is_file()):  # still a link: one of a circle
+        raise InputError(f"--out {out} is no ordinary file; name one, or - for standard output")
+    if out.exists() and any(out.samefile(path) for path in (source, target)):
+        raise InputError(f"--out {out} would replace a file that is mined; name another")
+    _check_writable(out.parent, out)
+
+
+def _check_writable(folder: Path, path: Path) -> None:
+    """Make a folder if need be, and raise InputError if `path`, which is in it or is it, cannot be written."""
+    with writing(path):
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
 
 
 def read_sentences(path: Path, *, min_length: int = 1, max_length: int | None = None, dedup: bool = True) -> Sentences:
@@ -112,5 +175,11 @@ def to_tsv(pairs: Ints, scores: Floats, source: Sequence[str], target: Sequence[
 
     The sentences are taken to hold neither tabs nor line ends, as those of `read_sentences` do.
     """
-    found = zip(scores.tolist(), pairs.tolist(), strict=True)
-    return "".join(f"{score!r}\t{source[i]}\t{target[j]}\n" for score, (i, j) in found).encode()
+    scored = zip(scores.tolist(), pairs.tolist(), strict=True)
+    return "".join(f"{score!r}\t{source[i]}\t{target[j]}\n" for score, (i, j) in scored).encode()
+
+
+def write_bitext(path: Path, lines: bytes) -> None:
+    """Write the lines of `to_tsv`, compressed if the name ends in `.gz`. Raises InputError if that is impossible."""
+    # Without the time of day in the archive: equal pairs, equal files.
+    write_atomically(path, gzip.compress(lines, mtime=0) if path.suffix == ".gz" else lines)

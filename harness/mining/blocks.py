@@ -38,10 +38,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.mining.checkpoint import Checkpoint
-from harness.mining.neighbours import Neighbours
-from harness.mining.plain import Best, Report, search
-from harness.mining.vectors import Floats, Ints, Side
+from harness.mining.plain import Best, search
+from harness.mining.search import Checkpoint, Floats, Ints, Neighbours, Report, Side
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -106,13 +104,7 @@ def nearest_by_blocks(
             checkpoint.save(arrays, done)
             if done < len(x):
                 report(done)
-    found_x, found_y = best_of_lists(x, y, of_x, k_x, block), best_of_lists(y, x, of_y, k_y, block)
-    report(
-        len(x),
-        recomputed=found_x.recomputed + found_y.recomputed,
-        candidates=found_x.candidates + found_y.candidates,
-    )
-    return found_x.neighbours, found_y.neighbours
+    return best_of_lists(x, y, of_x, of_y, k_x, k_y, block, report)
 
 
 @contextmanager
@@ -124,10 +116,10 @@ def _product(
         import torch
 
         def multiply_bfloat16(rows: NDArray[Any], columns: NDArray[Any], out: NDArray[Any]) -> None:
-            one, two, product = (
+            left, right, product = (
                 torch.from_numpy(part.view(np.int16)).view(torch.bfloat16) for part in (rows, columns, out)
             )
-            torch.mm(one, two.T, out=product)
+            torch.mm(left, right.T, out=product)
 
         yield multiply_bfloat16
         return
@@ -169,23 +161,23 @@ def _measure(side: Side, centre: NDArray[np.float32], other_centre: NDArray[np.f
     """What `harness.mining.compiled.measure_rows` says of every row, (n, 4)."""
     from harness.mining.compiled import measure_rows
 
-    found = np.empty((len(side), 4))
+    measures = np.empty((len(side), 4))
     for start in range(0, len(side), _SAMPLE):
         rows = slice(start, start + _SAMPLE)
         rounded = _rounded(side, rows, centre, kind)
-        measure_rows(_contiguous(side, rows), side.divisors[rows], centre, other_centre, rounded, found[rows])
-    return found
+        measure_rows(_contiguous(side, rows), side.divisors[rows], centre, other_centre, rounded, measures[rows])
+    return measures
 
 
-def slacks(side: Side, other: Side, own: Floats, others: Floats, *, unit: float = 2.0**-24) -> Floats:
-    """2 e for every row of a side, given what was measured of its rows and of the other's; (n,).
+def slacks(side: Side, other: Side, measures: Floats, other_measures: Floats, *, unit: float = 2.0**-24) -> Floats:
+    """2 e for every row of a side, given what `_measure` says of both sides; (n,).
 
     `unit` is the error of an addition where the product accumulates.
     """
     dim, norms = side.dim, side.largest_norm * other.largest_norm
-    missed, _, stored, _ = own.T
-    most_missed, longest, most_stored, _ = others.max(axis=0)
-    largest_bias = np.abs(others[:, 3]).max()
+    missed, _, stored, _ = measures.T
+    most_missed, longest, most_stored, _ = other_measures.max(axis=0)
+    largest_bias = np.abs(other_measures[:, 3]).max()
     error = missed * longest + stored * most_missed + 1.01 * dim * unit * stored * most_stored
     error += 10 * dim * 2.0**-53 * norms
     error += dim**0.5 * 2.0**-126 * (stored + most_stored) + dim * 2.0**-120  # operands and products taken for 0
@@ -213,16 +205,21 @@ def _named(side: str, lists: Lists) -> dict[str, NDArray[Any]]:
     return {f"{side}_{name}": array for name, array in lists._asdict().items()}
 
 
-class _Found(NamedTuple):
-    """Neighbours, and what it took to be sure of them."""
+def best_of_lists(
+    x: Side, y: Side, of_x: Lists, of_y: Lists, k_x: int, k_y: int, block: int | None, report: Report
+) -> tuple[Neighbours, Neighbours]:
+    """The neighbours that the full lists of both sides lead to. Reports the end of the search."""
+    neighbours_x, n_recomputed_x, n_candidates_x = _best_of_side(x, y, of_x, k_x, block)
+    neighbours_y, n_recomputed_y, n_candidates_y = _best_of_side(y, x, of_y, k_y, block)
+    report(len(x), recomputed=n_recomputed_x + n_recomputed_y, candidates=n_candidates_x + n_candidates_y)
+    return neighbours_x, neighbours_y
 
-    neighbours: Neighbours
-    recomputed: int
-    candidates: int
 
+def _best_of_side(side: Side, other: Side, lists: Lists, k: int, block: int | None) -> tuple[Neighbours, int, int]:
+    """The k best of every row of a side: of its list, or searched anew where the list is too short.
 
-def best_of_lists(side: Side, other: Side, lists: Lists, k: int, block: int | None) -> _Found:
-    """The k best of every row of a side: of its list, or searched anew where the list is too short."""
+    Also returns how many rows were searched anew, and how many candidates were scored.
+    """
     rows, similarities, n_candidates = np.empty((len(side), k), np.int64), np.empty((len(side), k)), 0
     is_short = np.empty(len(side), bool)
     for start in range(0, len(side), _SAMPLE):
@@ -236,7 +233,7 @@ def best_of_lists(side: Side, other: Side, lists: Lists, k: int, block: int | No
         best = Best(len(anew), k)
         search(side.take(anew), other, best, block=block)
         rows[anew], similarities[anew] = best.rows, best.similarity
-    return _Found(Neighbours(rows, similarities), len(short), n_candidates)
+    return Neighbours(rows, similarities), len(short), n_candidates
 
 
 def _candidates(lists: Lists, k: int) -> tuple[Ints, Ints, NDArray[np.bool_]]:

@@ -217,11 +217,11 @@ def scan_columns(tile: Any, top: Any, left: Any, biases: Any, error: Any, k: Any
 @_serial
 def _scan_strip(tile: Any, top: Any, left: Any, biases: Any, error: Any, k: Any, lists: Any) -> None:
     columns, uppers, lowers, counts, floors, dropped, slacks = lists
-    own_floors = floors[left : left + tile.shape[1]]
+    strip_floors = floors[left : left + tile.shape[1]]
     for r in range(len(tile)):
         bias = biases[top + r]
         for first in range(0, tile.shape[1], _AT_ONCE):
-            part, part_floors = tile[r, first : first + _AT_ONCE], own_floors[first : first + _AT_ONCE]
+            part, part_floors = tile[r, first : first + _AT_ONCE], strip_floors[first : first + _AT_ONCE]
             hits = np.int32(0)
             for c in range(len(part)):
                 upper, _ = _bounds(part[c], error, bias)
@@ -264,7 +264,7 @@ def _run_sum(x: Any, y: Any, first: Any, n: Any, sums: Any) -> Any:
 def score_lists(x: Any, x_norms: Any, y: Any, y_norms: Any, columns: Any, counts: Any, out: Any) -> None:
     """The reference similarities of rows of `x` and their first `counts` columns, rows of `y`, into `out`.
 
-    The same numbers as `harness.mining.vectors.similarity`, to the last bit.
+    The same numbers as `harness.mining.search.similarity`, to the last bit.
     """
     _score_lists(x, x_norms, y, y_norms, columns, counts, np.array(_halves(0, x.shape[1])), out)
 
@@ -273,16 +273,16 @@ def score_lists(x: Any, x_norms: Any, y: Any, y_norms: Any, columns: Any, counts
 def _score_lists(x: Any, x_norms: Any, y: Any, y_norms: Any, columns: Any, counts: Any, runs: Any, out: Any) -> None:
     dim = x.shape[1]
     for row in prange(len(x)):
-        one, two, sums, lanes = np.empty(dim), np.empty(dim), np.empty(len(runs)), np.empty(8)
+        first, second, sums, lanes = np.empty(dim), np.empty(dim), np.empty(len(runs)), np.empty(8)
         for d in range(dim):
-            one[d] = np.float32(np.float64(x[row, d]) / x_norms[row])
+            first[d] = np.float32(np.float64(x[row, d]) / x_norms[row])
         for place in range(counts[row]):
             column = columns[row, place]
             for d in range(dim):
-                two[d] = np.float32(np.float64(y[column, d]) / y_norms[column])
+                second[d] = np.float32(np.float64(y[column, d]) / y_norms[column])
             open_sums = 0
             for run in range(len(runs)):
-                sums[open_sums] = _run_sum(one, two, runs[run, 0], runs[run, 1], lanes)
+                sums[open_sums] = _run_sum(first, second, runs[run, 0], runs[run, 1], lanes)
                 for _ in range(runs[run, 2]):
                     open_sums -= 1
                     sums[open_sums] += sums[open_sums + 1]

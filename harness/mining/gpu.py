@@ -1,4 +1,6 @@
-"""Exact nearest neighbours of both sides on a GPU: half-precision products find candidates.
+"""Exact nearest neighbours of both sides on a GPU: half-precision products find candidates. Experimental.
+
+The results are those of the other backends; how fast it is has not been measured.
 
 The bound is that of `harness.mining.blocks`, with entries in float32, which need no rounding of their own. Every row
 keeps the candidates with the highest entries; it is certain if the lowest of them is too low for the k best. Tensor
@@ -17,10 +19,7 @@ from numpy.typing import NDArray
 
 from harness.errors import InputError
 from harness.mining.blocks import Lists, best_of_lists, centre, slacks
-from harness.mining.checkpoint import Checkpoint
-from harness.mining.neighbours import Neighbours
-from harness.mining.plain import Report
-from harness.mining.vectors import Floats, Side
+from harness.mining.search import Checkpoint, Floats, Neighbours, Report, Side
 
 _SPARE = 12  # candidates beyond k
 _LARGEST_BLOCK = 16_384
@@ -29,11 +28,14 @@ _FREE_SHARE = 0.25  # of the free memory, for a block of similarities and as muc
 _FP16_LARGEST = 128.0  # norms whose components and products float16 and float32 hold
 
 
+Tensor = Any  # torch.Tensor; torch is not imported before it is needed
+
+
 class _Top(NamedTuple):
     """The highest entries of every row so far and their columns, tensors (n, at most k + spare) on the GPU."""
 
-    values: Any
-    columns: Any
+    values: Tensor
+    columns: Tensor
 
 
 def nearest_on_gpu(
@@ -107,13 +109,7 @@ def _nearest(
             report(rows.stop)
     lists_x = _lists(tops[0], slacks(x, y, *measures, unit=_UNIT), len(y))
     lists_y = _lists(tops[1], slacks(y, x, *measures[::-1], unit=_UNIT), len(x))
-    found_x, found_y = best_of_lists(x, y, lists_x, k_x, block), best_of_lists(y, x, lists_y, k_y, block)
-    report(
-        len(x),
-        recomputed=found_x.recomputed + found_y.recomputed,
-        candidates=found_x.candidates + found_y.candidates,
-    )
-    return found_x.neighbours, found_y.neighbours
+    return best_of_lists(x, y, lists_x, lists_y, k_x, k_y, block, report)
 
 
 def _block_size(device: str, n: int, m: int) -> int:
@@ -125,7 +121,7 @@ def _block_size(device: str, n: int, m: int) -> int:
     return max(1, min(fits, _LARGEST_BLOCK, max(n, m)))
 
 
-def _product(rows: Any, columns: Any) -> Any:
+def _product(rows: Tensor, columns: Tensor) -> Tensor:
     """The dot products of rows with rows, float32, accumulated in float32."""
     import torch
 
@@ -134,7 +130,7 @@ def _product(rows: Any, columns: Any) -> Any:
     return rows.float() @ columns.float().T
 
 
-def _vectors(side: Side, rows: slice, device: str) -> Any:
+def _vectors(side: Side, rows: slice, device: str) -> Tensor:
     """The reference's vectors, float32."""
     import torch
 
@@ -142,7 +138,7 @@ def _vectors(side: Side, rows: slice, device: str) -> Any:
     return (vectors / torch.from_numpy(side.divisors[rows]).to(device)[:, None]).float()
 
 
-def _rounded(side: Side, rows: slice, centre: NDArray[np.float32], half: Any, device: str) -> Any:
+def _rounded(side: Side, rows: slice, centre: NDArray[np.float32], half: Any, device: str) -> Tensor:
     """Rows less the centre, in half precision."""
     import torch
 
@@ -155,15 +151,17 @@ def _measure(
     """What the bound needs of every row, (n, 4); see `harness.mining.compiled.measure_rows`."""
     import torch
 
-    own, other = (torch.from_numpy(vector).to(device, torch.float64) for vector in (centre, other_centre))
-    found = np.empty((len(side), 4))
+    centre_here, centre_there = (
+        torch.from_numpy(vector).to(device, torch.float64) for vector in (centre, other_centre)
+    )
+    measures = np.empty((len(side), 4))
     for start in range(0, len(side), size):
         rows = slice(start, start + size)
         unit = _vectors(side, rows, device).double()
-        rest, stored = unit - own, _rounded(side, rows, centre, half, device).double()
-        columns = [(stored - rest).norm(dim=1), rest.norm(dim=1), stored.norm(dim=1), unit @ other]
-        found[rows] = torch.stack(columns, dim=1).cpu().numpy()
-    return found
+        rest, stored = unit - centre_here, _rounded(side, rows, centre, half, device).double()
+        columns = [(stored - rest).norm(dim=1), rest.norm(dim=1), stored.norm(dim=1), unit @ centre_there]
+        measures[rows] = torch.stack(columns, dim=1).cpu().numpy()
+    return measures
 
 
 def _empty(n: int, k: int, m: int, device: str) -> _Top:
@@ -176,18 +174,17 @@ def _empty(n: int, k: int, m: int, device: str) -> _Top:
     )
 
 
-def _named(tops: tuple[_Top, _Top]) -> dict[str, Any]:
+def _named(tops: tuple[_Top, _Top]) -> dict[str, Tensor]:
     """The tensors of a checkpoint."""
-    return {
-        f"{side}_{name}": tensor for side, top in zip("xy", tops, strict=True) for name, tensor in top._asdict().items()
-    }
+    (x_values, x_columns), (y_values, y_columns) = tops
+    return {"x_values": x_values, "x_columns": x_columns, "y_values": y_values, "y_columns": y_columns}
 
 
 def _on_host(tops: tuple[_Top, _Top]) -> dict[str, NDArray[Any]]:
     return {name: tensor.cpu().numpy() for name, tensor in _named(tops).items()}
 
 
-def _take_in(top: _Top, rows: slice, entries: Any, first: int) -> None:
+def _take_in(top: _Top, rows: slice, entries: Tensor, first: int) -> None:
     """Let the entries of a block, columns `first`, ..., compete for places among the highest of its rows."""
     import torch
 

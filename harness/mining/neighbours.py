@@ -6,14 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import InputError, MissingExtraError, unknown_name
-from harness.mining.checkpoint import open_checkpoint
-from harness.mining.vectors import Floats, Ints, Side
+from harness.mining.search import Neighbours, Side, both_sides, open_checkpoint
 
 Backend = Literal["auto", "numpy", "float32", "bfloat16", "cuda", "faiss"]
 
@@ -22,13 +21,6 @@ _WORTH_NUMBA = 10**9
 _WORTH_TORCH = 10**11
 _MANY = 128  # neighbours from which on the compiled scans, which keep no order in their lists, are slower than NumPy
 _LARGEST = 1e15  # norms whose products, in less than float32, are far from overflow
-
-
-class Neighbours(NamedTuple):
-    """The k' nearest vectors of the other side: `rows` (n, k') int64 and `similarity` (n, k') float64, best first."""
-
-    rows: Ints
-    similarity: Floats
 
 
 @dataclass(frozen=True)
@@ -75,8 +67,9 @@ def nearest(
         k: neighbours kept, at least 1.
         cosine: scale the rows to unit norm first; else they are taken as they are.
         backend: "numpy"; "float32" (blocks of the similarity matrix scanned by compiled code; extra `mining`);
-            "bfloat16" (the same with products in bfloat16; extras `mining` and `torch`); "cuda" (a GPU; both extras);
-            "faiss" (approximate; extra `ann`). "auto" takes the fastest exact one that is there and worth its start.
+            "bfloat16" (the same with products in bfloat16; extras `mining` and `torch`); "cuda" (a GPU; both extras;
+            experimental: its speed has not been measured); "faiss" (approximate; extra `ann`). "auto" takes the
+            fastest exact one that is there and worth its start.
         block: rows of x at a time. The blocks take some 100 to 200 MB, or about 30 block^2 bytes, and there is
             O((n + m) k) beside them and the inputs.
         checkpoint: folder in which the state is kept between blocks of rows. The same search, interrupted and started
@@ -88,25 +81,20 @@ def nearest(
             this machine does not have, or a checkpoint of another search.
         MissingExtraError: the backend's packages are missing.
     """
-    x, y = np.asarray(x), np.asarray(y)
-    if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
-        raise InputError(f"cannot compare vectors of shapes {x.shape} and {y.shape}: (n, dim) and (m, dim) expected")
-    if k < 1:
-        raise InputError(f"k is at least 1, not {k}")
     if block is not None and block < 1:
         raise InputError(f"a block has at least 1 row, not {block}")
-    sides = Side(x, "x", cosine=cosine), Side(y, "y", cosine=cosine)
+    sides = both_sides(x, y, k, cosine=cosine)
     name = choose_backend(backend, *sides, k)
     if name == "faiss":
         if checkpoint is not None:
             raise InputError("an approximate search has no checkpoints; leave out the checkpoint, or the backend faiss")
         from harness.mining.approximate import nearest_approximate
 
-        *found, recall = nearest_approximate(sides[0].vectors, sides[1].vectors, k, cosine=cosine)
+        of_x, of_y, recall = nearest_approximate(sides[0].vectors, sides[1].vectors, k, cosine=cosine)
         if on_progress:
             total = len(x) * len(y)
             on_progress(Progress(name, total, total, len(x) + len(y), recall=str(recall)))
-        return found[0], found[1]
+        return of_x, of_y
     k_x, k_y = min(k, len(y)), min(k, len(x))
     if k_x == 0 or k_y == 0:
         return _nothing(len(x), k_x), _nothing(len(y), k_y)
@@ -133,14 +121,14 @@ def nearest(
 
 def available_backends() -> list[str]:
     """The backends that this machine can use now."""
-    found = ["numpy"]
+    backends = ["numpy"]
     if find_spec("numba"):
-        found.append("float32")
+        backends.append("float32")
         if find_spec("torch"):
             import torch
 
-            found += ["bfloat16", "cuda"] if torch.cuda.is_available() else ["bfloat16"]
-    return [*found, "faiss"] if find_spec("faiss") else found
+            backends += ["bfloat16", "cuda"] if torch.cuda.is_available() else ["bfloat16"]
+    return [*backends, "faiss"] if find_spec("faiss") else backends
 
 
 def _check_compiled() -> None:

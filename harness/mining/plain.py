@@ -7,13 +7,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.mining.checkpoint import Checkpoint
-from harness.mining.neighbours import Neighbours
-from harness.mining.vectors import AT_ONCE, Floats, Ints, Side, similarity
+from harness.mining.search import AT_ONCE, Checkpoint, Floats, Ints, Neighbours, Report, Side, similarity
 
 _BLOCK = 2048
-
-Report = Callable[..., None]
 
 
 def nearest_plain(

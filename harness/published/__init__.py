@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -18,12 +17,8 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.results import Result, mean_metrics
+from harness.schema import read_toml
 from harness.spec import Spec, parse_spec
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 PAPER = "paper"
 # The paper first, and what is nearest to the origin of a figure before what repeats it.
@@ -124,8 +119,8 @@ def paper_scores() -> tuple[PublishedScore, ...]:
 @cache
 def source_file(name: str) -> dict[str, Any]:
     """The content of a source's file; `reimers2020.toml` describes the keys."""
-    text = Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text, parse_float=Decimal)  # keeps the digits that were printed: 83.00 is not 83.0
+    # Decimal keeps the digits that were printed: 83.00 is not 83.0.
+    return read_toml(Path(__file__).with_name(f"{name}.toml"), parse_float=Decimal)
 
 
 def _scores(file: Mapping[str, Any]) -> Iterator[PublishedScore]:

@@ -25,7 +25,7 @@ from harness.errors import InputError
 from harness.files import refuse_way_out
 from harness.published import PublishedScore, published_scores, source_file
 from harness.published.mteb import BY_MTEB_NAME, ORGANISATION, SPLIT, MtebTask
-from harness.results import cannot_write, write_atomically
+from harness.results import write_atomically
 from harness.schema import Name, Number, read_json
 
 T = TypeVar("T")
@@ -276,10 +276,7 @@ def store(root: Path, results: Iterable[ImportedResult]) -> list[Path]:
         parts = (_safe(result.model), _safe(result.revision), f"{result.mteb_task}.json")
         path = refuse_way_out(root.joinpath(_FOLDER, *parts), root)
         text = json.dumps(asdict(result), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-        try:
-            write_atomically(path, text.encode())
-        except OSError as error:
-            raise cannot_write(path, error) from None
+        write_atomically(path, text.encode())
         written.append(path)
     return written
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness import escaping
 from harness.errors import InputError
-from harness.files import refuse_special, refuse_way_out
+from harness.files import refuse_special, refuse_way_out, write_atomically
 from harness.names import check_name, split_tag
 from harness.published import PublishedScore, published_scores
 from harness.published.mteb_import import imported_scores
@@ -24,7 +24,7 @@ from harness.report.overview import overview, provenance
 from harness.report.published import published_boards
 from harness.report.selection import stored
 from harness.report.tables import boards, split_sample
-from harness.results import Result, ResultStore, cannot_write, write_atomically
+from harness.results import Result, ResultStore
 from harness.significance.store import Statistics, StatisticsStore
 from harness.tasks import Page, Task
 from harness.tasks.described import SAMPLE, described, subset_order, task_order, title_of
@@ -46,10 +46,7 @@ def report(store: ResultStore, readme: Path | None = None) -> list[Path]:
     """
     changed = outdated(store, readme)
     for path, content in changed.items():
-        try:
-            write_atomically(path, content)
-        except OSError as error:
-            raise cannot_write(path, error) from None
+        write_atomically(path, content)
     return list(changed)
 
 

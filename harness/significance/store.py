@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Final, TypedDict
 
 from harness.errors import InputError
-from harness.files import locked, refuse_way_out
+from harness.files import locked, refuse_way_out, write_atomically, writing
 from harness.names import check_name
-from harness.results import Result, ResultStore, cannot_write, write_atomically
+from harness.results import Result, ResultStore
 from harness.schema import Name, Number, Probability, read_json
 
 Key = tuple[str, str]
@@ -163,7 +163,7 @@ class StatisticsStore:
         """
         file = self.file(task)
         store = ResultStore(self.root)
-        try:
+        with writing(file):
             file.parent.mkdir(parents=True, exist_ok=True)
             store.records.mkdir(parents=True, exist_ok=True)
             with locked(store.records / ".lock"):  # the records': what they say must not change meanwhile
@@ -178,8 +178,6 @@ class StatisticsStore:
                     entry = _current(new.entries[key], key[1], same)
                     entries[key] = entries[key].merged(entry) if key in entries else entry
                 write_atomically(file, _dump(Statistics(new.signature, new.level, entries)))
-        except OSError as error:
-            raise cannot_write(file, error) from None
 
     def set_aside(self, task: str) -> Path:
         """Rename a task's file, which is damaged, to make place for another; returns its new name.
@@ -188,10 +186,8 @@ class StatisticsStore:
             InputError: the folder cannot be written.
         """
         file = self.file(task)
-        try:
+        with writing(file):
             return file.replace(file.with_name(f"{file.name}.damaged"))
-        except OSError as error:
-            raise cannot_write(file, error) from None
 
     def forget(self, encoder: str) -> None:
         """Remove all entries of an encoder and the tests against it. A damaged file stays for `merge` to replace.
@@ -201,16 +197,14 @@ class StatisticsStore:
         """
         for task in sorted(path.stem for path in (self.root / "statistics").glob("*.json")):
             file = self.file(task)
-            try:
-                with locked(self.root / "records" / ".lock"):
+            with writing(file), locked(self.root / "records" / ".lock"):
+                try:
                     known = self.load(task)
-                    kept = [key for key in known.entries if key[0] != encoder]
-                    entries = {key: _current(known.entries[key], key[1], kept) for key in kept}
-                    write_atomically(file, _dump(replace(known, entries=entries)))
-            except OSError as error:
-                raise cannot_write(file, error) from None
-            except InputError:
-                continue
+                except InputError:
+                    continue
+                kept = [key for key in known.entries if key[0] != encoder]
+                entries = {key: _current(known.entries[key], key[1], kept) for key in kept}
+                write_atomically(file, _dump(replace(known, entries=entries)))
 
 
 def _current(entry: Entry, subset: str, known: Container[Key]) -> Entry:

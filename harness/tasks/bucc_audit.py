@@ -8,7 +8,7 @@ for the file that the reviewer fills in.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from harness.data.bucc import BUCCPair
 from harness.data.sources import Source
 from harness.data.text import iter_lines
+from harness.escaping import json_text
 from harness.mining import margin_scores, nearest, precision_recall_f1
+from harness.report.cells import Cell, Column, Note, Row, Table
 from harness.tasks.bucc import K, aggregate, count_pairs, distinct
 from harness.tasks.task import Encode, Rows
 
@@ -60,24 +62,17 @@ def not_in_gold(training: Rows, top: int) -> NDArray[np.int64]:
 
 
 def find_rivals(
-    pair: BUCCPair, rows1: NDArray[np.int64], rows2: NDArray[np.int64], n: int, encode: Encode
+    pair: BUCCPair, rows1: NDArray[np.int64], rows2: NDArray[np.int64], n: int, encode: Encode, k: int = K
 ) -> tuple[list[list[Rival]], list[list[Rival]]]:
     """For each side of the pairs (rows1[i], rows2[i]), the n best candidates other than the pair's own.
 
-    Candidates are the nearest neighbours, K of them and at least n + 1, in descending margin score. A
-    repeated sentence is one candidate, with its first row.
+    Candidates are the nearest neighbours, k of them and at least n + 1, in descending margin score. A repeated sentence
+    is one candidate, with its first row.
     """
-    texts, rows, at = [], [], []
-    for sentences, wanted in ((pair.training.sentences1, rows1), (pair.training.sentences2, rows2)):
-        kept, first = distinct(sentences)
-        texts.append(kept)
-        rows.append(first)
-        at.append(np.searchsorted(first, wanted))
-    x, y = encode(texts[0], pair.lang1), encode(texts[1], pair.lang2)
-    return (
-        _rivals_of_x(x, y, at[0], at[1], rows[1], n),
-        _rivals_of_x(y, x, at[1], at[0], rows[0], n),
-    )
+    (texts1, first1), (texts2, first2) = distinct(pair.training.sentences1), distinct(pair.training.sentences2)
+    x, y = encode(texts1, pair.lang1), encode(texts2, pair.lang2)
+    at1, at2 = np.searchsorted(first1, rows1), np.searchsorted(first2, rows2)
+    return _rivals_of_x(x, y, at1, at2, first2, n, k), _rivals_of_x(y, x, at2, at1, first1, n, k)
 
 
 def _rivals_of_x(
@@ -87,21 +82,22 @@ def _rivals_of_x(
     at_y: NDArray[np.int64],
     rows_of_y: NDArray[np.int64],
     n: int,
+    k: int,
 ) -> list[list[Rival]]:
     # The means of the few sentences in question, from all of the other side: the whole need not be mined again.
-    near, _ = nearest(x[at_x], y, max(K, n + 1))
-    rivals, places = np.unique(near.rows, return_inverse=True)
-    around_y, _ = nearest(y[rivals], x, K)
-    mean_x = near.similarity[:, :K].mean(axis=1)
+    near, _ = nearest(x[at_x], y, max(k, n + 1))
+    candidates, places = np.unique(near.rows, return_inverse=True)
+    around_y, _ = nearest(y[candidates], x, k)
+    mean_x = near.similarity[:, :k].mean(axis=1)
     mean_y = around_y.similarity.mean(axis=1)[places.reshape(near.rows.shape)]
-    scores = margin_scores(near.similarity, mean_x[:, None], mean_y, "ratio")
-    found = []
-    for own, order in enumerate(np.argsort(-scores, axis=1, kind="stable")):
-        others = [i for i in order if near.rows[own, i] != at_y[own]][:n]
-        found.append(
-            [Rival(scores[own, i], near.similarity[own, i], int(rows_of_y[near.rows[own, i]])) for i in others]
+    scores = margin_scores(near.similarity, mean_x[:, None], mean_y)
+    rivals = []
+    for i, order in enumerate(np.argsort(-scores, axis=1, kind="stable")):
+        others = [place for place in order if near.rows[i, place] != at_y[i]][:n]
+        rivals.append(
+            [Rival(scores[i, j], near.similarity[i, j], int(rows_of_y[near.rows[i, j]])) for j in others],
         )
-    return found
+    return rivals
 
 
 def describe(
@@ -111,46 +107,42 @@ def describe(
     source: Source,
     rivals: tuple[list[list[Rival]], list[list[Rival]]] | None = None,
 ) -> list[Candidate]:
-    """What a reviewer is to see of the mined pairs at `positions`. Reads their ids from the files of `source`."""
+    """What a reviewer is to see of the mined pairs at `positions`. Reads the ids from the files of `source`."""
     threshold = aggregate(training)["threshold"]
-    sides = (pair.training.sentences1, pair.training.sentences2)
-    pairs = np.column_stack([training["row1"], training["row2"]])[positions].tolist()
+    sentences = (pair.training.sentences1, pair.training.sentences2)
+    ids = [_ids(source, lang) for lang in (pair.lang1, pair.lang2)]
     partners = (dict(pair.training.gold.tolist()), dict(pair.training.gold[:, ::-1].tolist()))
-    rivals = rivals or ([[] for _ in pairs], [[] for _ in pairs])
-    # A sentence's partner and its rivals are rows of the other side.
-    wanted: tuple[set[int], set[int]] = ({first for first, _ in pairs}, {second for _, second in pairs})
-    for own in (0, 1):
-        wanted[1 - own].update(partners[own][two[own]] for two in pairs if two[own] in partners[own])
-        wanted[1 - own].update(rival.row for listed in rivals[own] for rival in listed)
-    ids = [_ids(source, lang, rows) for lang, rows in zip((pair.lang1, pair.lang2), wanted, strict=True)]
 
     def text(side: int, row: int | None) -> str:
-        return "" if row is None else f"{ids[side][row]} {sides[side][row]}"
+        return "" if row is None else f"{ids[side][row]} {sentences[side][row]}"
 
-    def of_rivals(own: int, i: int) -> tuple[str, ...]:
-        return tuple(f"{r.score:.4f} (cosine {r.similarity:.4f}) {text(1 - own, r.row)}" for r in rivals[own][i])
+    def rival_texts(side: int, i: int) -> tuple[str, ...]:
+        """A sentence's rivals are rows of the other side."""
+        listed = rivals[side][i] if rivals else []
+        return tuple(f"{r.score:.4f} (cosine {r.similarity:.4f}) {text(1 - side, r.row)}" for r in listed)
 
-    found = []
-    for i, (position, (first, second)) in enumerate(zip(positions.tolist(), pairs, strict=True)):
+    candidates = []
+    for i, position in enumerate(positions.tolist()):
+        row1, row2 = int(training["row1"][position]), int(training["row2"][position])
         score = float(training["score"][position])
-        found.append(
+        candidates.append(
             Candidate(
                 position=position,
                 score=score,
                 above_threshold=score >= threshold,
-                ids=(ids[0][first], ids[1][second]),
-                sentences=(sides[0][first], sides[1][second]),
-                gold=(text(1, partners[0].get(first)), text(0, partners[1].get(second))),
-                rivals=(of_rivals(0, i), of_rivals(1, i)),
+                ids=(ids[0][row1], ids[1][row2]),
+                sentences=(sentences[0][row1], sentences[1][row2]),
+                gold=(text(1, partners[0].get(row1)), text(0, partners[1].get(row2))),
+                rivals=(rival_texts(0, i), rival_texts(1, i)),
             )
         )
-    return found
+    return candidates
 
 
-def _ids(source: Source, lang: str, rows: set[int]) -> dict[int, str]:
-    """The ids of some rows of the training split's file in a language."""
-    (path,) = (p for p in source.files if p.name.removesuffix(".gz").endswith(f".training.{lang}"))
-    return {row: line.partition("\t")[0] for row, line in enumerate(iter_lines(path)) if row in rows}
+def _ids(source: Source, lang: str) -> list[str]:
+    """The ids of the training split's file in a language, in the order of its lines."""
+    (path,) = (path for path in source.files if path.name.removesuffix(".gz").endswith(f".training.{lang}"))
+    return [line.partition("\t")[0] for line in iter_lines(path)]
 
 
 @dataclass(frozen=True)
@@ -196,6 +188,11 @@ class Audit:
     good_low: float
     good_high: float
 
+    @property
+    def readings(self) -> dict[str, Reading]:
+        """The three readings of F1 by the endings of their names."""
+        return {"": self.train, "_audited": self.audited, "_audited_kept": self.audited_kept}
+
 
 def audit(training: Rows, candidates: Sequence[Candidate], verdicts: Sequence[str]) -> Audit:
     """F1 with the accepted candidates as gold pairs, on the rows of the training split that they were taken from.
@@ -204,9 +201,9 @@ def audit(training: Rows, candidates: Sequence[Candidate], verdicts: Sequence[st
     """
     from scipy.stats import binomtest
 
-    accepted = [one for one, verdict in zip(candidates, verdicts, strict=True) if verdict == "yes"]
+    accepted = [candidate for candidate, verdict in zip(candidates, verdicts, strict=True) if verdict == "yes"]
     gold = training["gold"].copy()
-    gold[[one.position for one in accepted]] = True
+    gold[[candidate.position for candidate in accepted]] = True
     with_accepted = {**training, "gold": gold}
     threshold = aggregate(training)["threshold"]
     train = _reading(training, threshold)
@@ -225,9 +222,9 @@ def audit(training: Rows, candidates: Sequence[Candidate], verdicts: Sequence[st
         n_unsure=counts["unsure"],
         n_unconfirmed=train.n_extracted - train.n_correct,
         n_unconfirmed_reviewed=sum(
-            one.above_threshold and v != "" for one, v in zip(candidates, verdicts, strict=True)
+            candidate.above_threshold and verdict != "" for candidate, verdict in zip(candidates, verdicts, strict=True)
         ),
-        n_sharing=sum(any(one.gold) for one in accepted),
+        n_sharing=sum(any(candidate.gold) for candidate in accepted),
         good=100 * share.statistic,
         good_low=100 * interval.low,
         good_high=100 * interval.high,
@@ -237,3 +234,51 @@ def audit(training: Rows, candidates: Sequence[Candidate], verdicts: Sequence[st
 def _reading(training: Rows, threshold: float) -> Reading:
     n_correct, n_extracted, n_gold = count_pairs(training, threshold).tolist()
     return Reading(threshold, *precision_recall_f1(n_correct, n_extracted, n_gold), n_correct, n_extracted, n_gold)
+
+
+def as_table(result: Audit, encoder: str, subset: str) -> Table:
+    """The three readings of F1 and what the review says."""
+
+    heads = ("metric", "F1", "precision", "recall", "threshold", "correct", "extracted", "gold")
+    rows = []
+    for suffix, reading in result.readings.items():
+        scores = [Cell(value, "score") for value in (reading.f1, reading.precision, reading.recall)]
+        counts = [Cell(n, "count") for n in (reading.n_correct, reading.n_extracted, reading.n_gold)]
+        rows.append(Row((Cell(f"f1_train{suffix}"), *scores, Cell(reading.threshold, "threshold"), *counts)))
+    notes = [
+        "f1_train: against the gold of the data, as published figures are",
+        "f1_train_audited: accepted pairs added to the gold, threshold tuned on it; kept: at the threshold of f1_train",
+        f"{result.n_reviewed} of {result.n_listed} listed pairs reviewed: {result.n_accepted} accepted, "
+        f"{result.n_rejected} rejected, {result.n_unsure} unsure",
+        f"good translations among them (unsure is not): {result.good:.1f} %, 95 % interval {result.good_low:.1f} to "
+        f"{result.good_high:.1f} (Wilson)",
+        f"of {result.n_unconfirmed} extracted pairs that are not in the gold, {result.n_unconfirmed_reviewed} were "
+        "reviewed; the others count as wrong",
+    ]
+    if n := result.n_sharing:
+        notes.append(
+            f"{n} accepted pair{'s have' if n > 1 else ' has'} a sentence that the gold pairs with another: of the "
+            "two, one at most is extracted, and the other counts as missed"
+        )
+    columns = tuple(Column(head, is_number=head != "metric") for head in heads)
+    return Table(f"BUCC audit of {encoder} on {subset}, scores x 100", columns, tuple(rows), tuple(map(Note, notes)))
+
+
+def as_json(result: Audit, origin: Mapping[str, str]) -> str:
+    """The metrics under the names of the table; `review` has the counts and the share of `Audit`.
+
+    origin: what the pairs come from, see `harness.tasks.bucc_review.origin_of`.
+    """
+    metrics: dict[str, float] = {}
+    for suffix, reading in result.readings.items():
+        metrics |= {f"{name}_train{suffix}": round(getattr(reading, name), 6) for name in ("f1", "precision", "recall")}
+        metrics |= {f"{name}{suffix}": getattr(reading, name) for name in ("n_correct", "n_extracted", "n_gold")}
+        metrics[f"threshold{suffix}"] = round(reading.threshold, 6)
+    review = {name: round(value, 6) for name, value in vars(result).items() if not isinstance(value, Reading)}
+    content = {
+        **{key: origin[key] for key in ("subset", "encoder", "fingerprint", "protocol")},
+        "dataset_sha256": origin["data"],
+        "metrics": metrics,
+        "review": review,
+    }
+    return json_text(content, indent=2, sort_keys=True)

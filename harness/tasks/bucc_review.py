@@ -12,10 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.data import Source
+from harness.encoder import Encoder
 from harness.errors import InputError
 from harness.escaping import spreadsheet
-from harness.files import refuse_special
-from harness.results import cannot_write, write_atomically
+from harness.files import refuse_special, write_atomically
+from harness.tasks.bucc import bucc
 from harness.tasks.bucc_audit import VERDICTS, Candidate
 
 _HEADING = "Mined pairs that are not in the gold. Fill in the column verdict: yes (a good translation), no or unsure."
@@ -24,6 +26,17 @@ _IDENTITY = ("sentence1", "sentence2", "id1", "id2")
 _COLUMNS = ("rank", "verdict", "score", "above_threshold", *_IDENTITY, "gold1", "gold2")
 _WHOLE_NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 _RESTORE = "restore the file, only the column verdict is to be filled in"
+
+
+def origin_of(encoder: Encoder, source: Source) -> dict[str, str]:
+    """What a review belongs to: equal values promise the same mined pairs."""
+    return {
+        "subset": source.subset,
+        "encoder": encoder.name,
+        "fingerprint": encoder.fingerprint,
+        "data": source.sha256,
+        "protocol": bucc.full_signature,
+    }
 
 
 def check_new(path: Path) -> None:
@@ -41,21 +54,19 @@ def write_review(path: Path, origin: Mapping[str, str], candidates: Sequence[Can
         InputError: the file exists (it may hold verdicts), or cannot be written.
     """
     check_new(path)
-    n_rivals = max((len(rivals) for one in candidates for rivals in one.rivals), default=0)
+    n_rivals = max((len(rivals) for candidate in candidates for rivals in candidate.rivals), default=0)
     letters = "abcd"[:n_rivals]
     stream = io.StringIO()
     writer = csv.writer(stream, delimiter="\t", lineterminator="\n")
     writer.writerow([f"# {_HEADING}"])
     writer.writerows([f"# {key}: {_shown(value)}"] for key, value in origin.items())
     writer.writerow([*_COLUMNS, *(f"rival{side}{letter}" for side in (1, 2) for letter in letters)])
-    for rank, one in enumerate(candidates, start=1):
-        figures = [str(rank), "", f"{one.score:.6f}", "yes" if one.above_threshold else "no"]
-        rivals = [text for side in one.rivals for text in (*side, *[""] * (n_rivals - len(side)))]
-        writer.writerow([*figures, *map(_shown, (*one.sentences, *one.ids, *one.gold, *rivals))])
-    try:
-        write_atomically(path, stream.getvalue().encode("utf-8-sig"))
-    except OSError as error:
-        raise cannot_write(path, error) from None
+    for rank, candidate in enumerate(candidates, start=1):
+        figures = [str(rank), "", f"{candidate.score:.6f}", "yes" if candidate.above_threshold else "no"]
+        rivals = [text for side in candidate.rivals for text in (*side, *[""] * (n_rivals - len(side)))]
+        texts = (*candidate.sentences, *candidate.ids, *candidate.gold, *rivals)
+        writer.writerow([*figures, *map(_shown, texts)])
+    write_atomically(path, stream.getvalue().encode("utf-8-sig"))
 
 
 def _shown(text: str) -> str:
@@ -126,11 +137,11 @@ def read_review(path: Path) -> ReviewFile:
 def check_origin(file: ReviewFile, origin: Mapping[str, str]) -> None:
     """Raise InputError if the pairs of a file come from elsewhere; names the line. `origin` may be a part of it."""
     for key, value in origin.items():
-        found, line = file.origin.get(key, ("missing", 1))
-        if found != _shown(value):
+        written, line = file.origin.get(key, ("missing", 1))
+        if written != _shown(value):
             raise InputError(
-                f"{file.path}:{line}: {key} is {found} in the file, but {_shown(value)} here; read it with the encoder "
-                "and the data that it was written with, or write a new file"
+                f"{file.path}:{line}: {key} is {written} in the file, but {_shown(value)} here; read it with the "
+                "encoder and the data that it was written with, or write a new file"
             )
 
 
@@ -153,8 +164,8 @@ def match_verdicts(file: ReviewFile, origin: Mapping[str, str], candidates: Sequ
             raise InputError(f"{where}: {text[:60]!r} is not a rank from 1 to {len(candidates)}; {_RESTORE}")
         if rank in verdicts:
             raise InputError(f"{where}: the pair of rank {rank} is there already; {_RESTORE}")
-        one = candidates[rank - 1]
-        for column, expected in zip(_IDENTITY, (*one.sentences, *one.ids), strict=True):
+        candidate = candidates[rank - 1]
+        for column, expected in zip(_IDENTITY, (*candidate.sentences, *candidate.ids), strict=True):
             if " ".join(cells[column].split()) != _shown(expected):
                 raise InputError(f"{where}: {column} is {cells[column][:60]!r}, not that of rank {rank}; {_RESTORE}")
         verdict = cells["verdict"].strip().lower()
@@ -162,9 +173,9 @@ def match_verdicts(file: ReviewFile, origin: Mapping[str, str], candidates: Sequ
             known = ", ".join(VERDICTS)
             raise InputError(f"{where}: the verdict {verdict[:60]!r} is none of {known}; leave it empty for none")
         verdicts[rank] = verdict
-    for number, one in enumerate(candidates, start=1):
-        if number not in verdicts:
-            raise InputError(f"{path}: the pair of rank {number} ({one.ids[0]}, {one.ids[1]}) is missing; {_RESTORE}")
+    for rank, candidate in enumerate(candidates, start=1):
+        if rank not in verdicts:
+            raise InputError(f"{path}: the pair of rank {rank} ({', '.join(candidate.ids)}) is missing; {_RESTORE}")
     if not any(verdicts.values()):
         raise InputError(f"{path}: no verdict in it; fill in the column verdict with {', '.join(VERDICTS)}")
-    return [verdicts[number] for number in range(1, len(candidates) + 1)]
+    return [verdicts[rank] for rank in range(1, len(candidates) + 1)]

@@ -152,7 +152,7 @@ def test_no_corpora(tmp_path: Path) -> None:
             zipped(**{"X.de-en.de": DE[:15], "X.de-en.en": EN}),
             r"X\.de-en\.de has 1 lines, .*X\.de-en\.en has more",
         ),
-        ("WikiMatrix.de-en.tsv", "1.1\teins\n", r":1: 2 columns, expected 3 \(score"),
+        ("WikiMatrix.de-en.tsv", "1.1\teins\n", r":1: 2 columns, expected 3 or more \(score"),
         ("WikiMatrix.de-en.tsv", "1.1\teins\tone\nbest\tzwei\ttwo\n", ":2: 'best' is not a number"),
         ("WikiMatrix.de-en.tsv", "1.01\teins\tone\n", "no pairs with a score of at least 1.05 in it"),
         ("MUSE.en-de.txt", "dog\n", ":1: 1 words, expected 2"),

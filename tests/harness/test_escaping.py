@@ -330,7 +330,7 @@ def test_every_text_of_a_table(format: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("COLUMNS", "10000")
     for one in EVERYTHING.values():
         columns, row = (Column(one, one), Column(one)), TableRow((Cell(one), Cell(one)))
-        table = Table(one, columns, (row,), (one, f"x: task:{one}"))
+        table = Table(one, columns, (row,), (Note(one), Note("x: ", f"task:{one}", one)))
         output = render(table, format)
         output.encode()
         assert not hidden(output)

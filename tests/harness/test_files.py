@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness import files
+from harness.errors import InputError
 
 KILLED = """
 import os, signal, sys
@@ -150,3 +151,32 @@ def test_a_folder_that_is_removed_while_it_is_claimed_is_made_again(
     assert claim.is_valid and len(n_locked) == 2 and not files.remove_unclaimed(folder)
     shutil.rmtree(folder)
     assert not claim.is_valid
+
+
+def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"file/a: cannot be written \(.*\); name another folder or move away"):
+        files.write_atomically(tmp_path / "file" / "a", b"")
+    with pytest.raises(ZeroDivisionError), files.writing(tmp_path / "a"):
+        raise ZeroDivisionError
+
+
+def test_a_new_folder_is_there_when_it_is_whole(tmp_path: Path) -> None:
+    (tmp_path / ".a.part").mkdir()
+    (tmp_path / ".a.part" / "left by a kill").write_text("")
+    with pytest.raises(ZeroDivisionError), files.new_folder(tmp_path / "a") as folder:
+        folder.mkdir()
+        raise ZeroDivisionError
+    assert names(tmp_path) == []
+    with files.new_folder(tmp_path / "a") as folder:
+        folder.mkdir()
+        (folder / "b").write_text("")
+    assert names(tmp_path) == ["a"] and names(tmp_path / "a") == ["b"]
+    with pytest.raises(InputError, match="a: cannot be written"), files.new_folder(tmp_path / "a") as folder:
+        folder.mkdir()
+    assert names(tmp_path) == ["a"] and names(tmp_path / "a") == ["b"]
+
+
+@pytest.mark.parametrize("member", ["/a", "../a", "a/../../b", "C:/a", "..\\a", "\\a", ""])
+def test_members_of_archives_that_lead_out(member: str) -> None:
+    assert files.leads_out(member) and not files.leads_out(f"x{member.replace('..', 'y').replace(':', '')}")

@@ -251,12 +251,12 @@ def test_an_interrupted_search_goes_on_from_its_checkpoint(tmp_path: Path, monke
     command = ["long.de", "long.en", "--encoder", "chargrams", "--backend", "numpy", "--out", "pairs.tsv"]
     searched: list[int] = []
 
-    def interrupt(search: object, progress: mining.Progress) -> None:
+    def interrupt(watcher: object, progress: mining.Progress) -> None:
         searched.append(progress.done)
         if len(searched) == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("harness.cli.mine._Search.__call__", interrupt)
+    monkeypatch.setattr("harness.cli.progress.Watcher.searching", interrupt)
     assert called(*command, "--checkpoint", "state") == 130
     assert list(tmp_path.glob("state/*")) and not list(tmp_path.glob("*pairs.tsv*"))
     assert called(*command, "--checkpoint", "state") == 0

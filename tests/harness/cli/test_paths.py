@@ -14,6 +14,7 @@ import pytest
 from command_line import one_line_error
 
 from harness.cli import main
+from harness.files import user_path
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs links, fifos and alarms")
 
@@ -196,7 +197,7 @@ def test_memory_that_does_not_suffice_is_one_line(
     assert one_line_error(called(capsys, *MINE)) == "memory does not suffice"
 
 
-def test_an_error_without_a_type_of_its_own_is_a_bug_but_for_pathlibs(
+def test_an_error_without_a_type_of_its_own_is_a_bug(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object, **__: object) -> None:
@@ -205,5 +206,5 @@ def test_an_error_without_a_type_of_its_own_is_a_bug_but_for_pathlibs(
     monkeypatch.setattr("harness.evaluation.run_suite", fails)
     done = called(capsys, *RUN)
     assert done.returncode == 70 and "Traceback" in done.stderr
-    monkeypatch.setattr("harness.evaluation.run_suite", lambda *_, **__: Path("~nobody-here/x").expanduser())
+    monkeypatch.setattr("harness.evaluation.run_suite", lambda *_, **__: user_path("~nobody-here/x"))
     assert one_line_error(called(capsys, *RUN)).startswith("~nobody-here/x: ")

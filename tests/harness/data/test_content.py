@@ -12,8 +12,9 @@ from http_files import Site
 
 from harness.data import DataDir
 from harness.data.catalogue import DataSet, catalogue, find_set
-from harness.data.fetch import Network, fetch_set
+from harness.data.fetch import fetch_set
 from harness.data.parallel import parallel_corpora
+from harness.data.transfer import Network
 from harness.errors import InputError
 
 Write = Callable[[str, "bytes | str"], Path]

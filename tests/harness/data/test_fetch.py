@@ -22,15 +22,15 @@ from http_files import Site
 
 from harness.data import DataDir
 from harness.data.catalogue import DataSet, Download, catalogue, find_set
-from harness.data.fetch import Fetched, Network, fetch_set
+from harness.data.fetch import Fetched, fetch_set
 from harness.data.inventory import read_pins
 from harness.data.sts17 import load_sts, sts_sources
-from harness.data.transfer import TransferError, discard, download, mirrored, unpack
+from harness.data.transfer import Network, TransferError, discard, download, mirrored, unpack
 from harness.errors import InputError
 
 CONTENT = bytes(range(256)) * 1000
-ONCE: dict[str, Any] = {"limit": 10**6, "attempts": 1, "timeout": 5.0, "wait": 0.0}
-TWICE, THRICE = {**ONCE, "attempts": 2}, {**ONCE, "attempts": 3}
+ONCE: dict[str, Any] = {"limit": 10**6, "network": Network(attempts=1, timeout=5, wait=0)}
+TWICE, THRICE = ({**ONCE, "network": replace(ONCE["network"], attempts=attempts)} for attempts in (2, 3))
 
 
 def sha256(content: bytes) -> str:
@@ -169,7 +169,7 @@ def test_a_server_that_drips_is_given_up(site: Site, tmp_path: Path) -> None:
     site.files["/a.bin"] = CONTENT
     site.pause, site.piece = 0.02, 1
     with pytest.raises(TransferError, match="too slow"):
-        download(f"{site.url}/a.bin", tmp_path / "part", limit=10**6, attempts=1, timeout=0.3)
+        download(f"{site.url}/a.bin", tmp_path / "part", 10**6, Network(attempts=1, timeout=0.3))
 
 
 def test_more_than_the_limit_is_not_downloaded(site: Site, tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_more_than_the_limit_is_not_downloaded(site: Site, tmp_path: Path) -> No
     site.raw["/endless.bin"] = b"HTTP/1.0 200 OK\r\n\r\n" + CONTENT
     for name in ("a.bin", "endless.bin"):
         with pytest.raises(TransferError, match="the file has more than 100,000 bytes"):
-            download(f"{site.url}/{name}", tmp_path / "part", limit=100_000, attempts=3)
+            download(f"{site.url}/{name}", tmp_path / "part", 100_000, Network())
     assert len(site.requests) == 2 and everything(tmp_path) == []
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from harness.mining import Neighbours, nearest
-from harness.mining.checkpoint import open_checkpoint
-from harness.mining.vectors import Side
+from harness.mining.search import Side, open_checkpoint
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("numba")

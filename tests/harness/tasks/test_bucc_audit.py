@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mining_oracle import dot, neighbours, score_of, threshold_oracle, unit_vectors
 
 from harness.data.bucc import BUCCPair, BUCCSplit
-from harness.tasks.bucc import K, bucc
+from harness.tasks.bucc import bucc
 from harness.tasks.bucc_audit import Candidate, audit, find_rivals, not_in_gold
 
 
@@ -131,19 +131,19 @@ def rivals_by_hand(
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10_000), st.integers(1, 14), st.integers(1, 14), st.integers(1, 4), st.data())
-def test_rivals(seed: int, n_x: int, n_y: int, n: int, data: st.DataObject) -> None:
+@given(st.integers(0, 10_000), st.integers(1, 14), st.integers(1, 14), st.integers(1, 4), st.integers(1, 4), st.data())
+def test_rivals(seed: int, n_x: int, n_y: int, n: int, k: int, data: st.DataObject) -> None:
     pair = pair_of(seed, n_x, n_y, 12)
     split = pair.training
     # Any pair may be asked for, whether or not it was mined; mining names a repeated sentence by its first row.
     firsts = [[i for i, s in enumerate(side) if side.index(s) == i] for side in (split.sentences1, split.sentences2)]
     chosen = [data.draw(st.lists(st.sampled_from(rows), min_size=3, max_size=3)) for rows in firsts]
-    found = find_rivals(pair, *(np.array(rows) for rows in chosen), n, encode)
+    found = find_rivals(pair, *(np.array(rows) for rows in chosen), n, encode, k)
     x, y = list(dict.fromkeys(split.sentences1)), list(dict.fromkeys(split.sentences2))
     pairs = [(split.sentences1[a], split.sentences2[b]) for a, b in zip(*chosen, strict=True)]
     expected = (
-        rivals_by_hand(x, y, pairs, n, K),
-        rivals_by_hand(y, x, [(second, first) for first, second in pairs], n, K),
+        rivals_by_hand(x, y, pairs, n, k),
+        rivals_by_hand(y, x, [(second, first) for first, second in pairs], n, k),
     )
     for side, others, of_side in zip(found, (split.sentences2, split.sentences1), expected, strict=True):
         for listed, by_hand in zip(side, of_side, strict=True):
