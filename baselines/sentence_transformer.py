@@ -6,7 +6,9 @@ Library: Reimers & Gurevych 2019, "Sentence-BERT" (https://sbert.net).
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -150,6 +152,17 @@ def load(
         truncate_dim=truncate_dim,
         batch_size=batch_size,
     )
+
+
+def folder_loader(folder: Callable[[], Path]) -> Callable[..., SentenceTransformerEncoder]:
+    """`load` with all its options for the model in `folder()`, which is asked when the model is loaded."""
+
+    # The registry reads the options from the signature, which is that of the wrapped function: all but the location.
+    @wraps(partial(load, ""), assigned=())
+    def load_folder(**options: Any) -> SentenceTransformerEncoder:
+        return load(str(folder()), **options)
+
+    return load_folder
 
 
 def _effective_prompt(name: str, model: Any, prompt: str | None, prompt_name: str | None) -> str:

@@ -299,9 +299,10 @@ def test_a_model_in_the_hubs_local_cache_needs_no_hub_and_is_known_by_its_commit
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text(commit)
     program = (
-        "from baselines.aliases import _alias\n"
+        "from baselines.aliases import HubModel, hub_encoder\n"
         "from baselines.sentence_transformer import load\n"
-        "info = _alias('example/tiny', 'tiny', dim=16, licence='MIT', mb=5)\n"
+        "model = HubModel(description='tiny', dim=16, location='example/tiny', licence='MIT')\n"
+        "info = hub_encoder(model, mb=5)\n"
         "assert info.is_ready and info.download_mb == 0, info.download_mb\n"
         "encoder = load('example/tiny', device='cpu')\n"
         "print(encoder.fingerprint)\n"
