@@ -116,7 +116,7 @@ def _trained_encoder(alias: str, model: TrainedModel, content: _File) -> Encoder
         return data.mb + sum(content.megabytes[start] for start in model.starts if not cached_snapshot(start))
 
     return EncoderInfo(
-        factory=sentence_transformer.folder_loader(trained_folder),
+        factory=sentence_transformer.loader_of(trained_folder, alias),
         description=model.description,
         backend="sentence-transformers",
         dim=model.dim,

@@ -5,7 +5,6 @@ Only safetensors and `weights_only` checkpoints are read, and no code of a model
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,17 +13,16 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from harness.errors import HarnessError, InputError
+from harness.files import joint_digest
 
 Precision = Literal["fp32", "bf16", "fp16"]
 T = TypeVar("T")
 
 _WEIGHTS = ("*.safetensors", "*.bin")
-_FORCE = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"  # of torch.load
 # Other backends' copies of the weights, and files that no loader reads.
 _UNREAD_FOLDERS = {"onnx", "openvino", "coreml"}
 _UNREAD_SUFFIXES = {".md", ".h5", ".msgpack", ".onnx", ".ot", ".png"}
 _PROBE_SECONDS = 10.0
-_READ_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -97,20 +95,15 @@ def folder_digest(folder: Path) -> str:
     Files that no loader reads (hidden ones, Markdown, weights of other backends) do not count. Raises InputError if one
     cannot be read.
     """
-    digest = hashlib.sha256()
-    for path in sorted(_files_of(folder), key=lambda p: p.relative_to(folder).parts):
-        parts = path.relative_to(folder).parts
-        if path.suffix in _UNREAD_SUFFIXES or any(p.startswith(".") or p in _UNREAD_FOLDERS for p in parts):
-            continue
-        content = hashlib.sha256()
-        try:
-            with path.open("rb") as file:
-                while block := file.read(_READ_AT_ONCE):
-                    content.update(block)
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-        digest.update(f"{'/'.join(parts)}\0{content.hexdigest()}\n".encode())
-    return digest.hexdigest()
+    try:
+        return joint_digest(folder, (path for path in _files_of(folder) if _is_read(path.relative_to(folder))))
+    except OSError as error:
+        raise InputError(f"{error.filename}: cannot be read ({error.strerror})") from None
+
+
+def _is_read(path: Path) -> bool:
+    is_hidden = any(part.startswith(".") or part in _UNREAD_FOLDERS for part in path.parts)
+    return path.suffix not in _UNREAD_SUFFIXES and not is_hidden
 
 
 def _files_of(folder: Path) -> Iterator[Path]:
@@ -159,6 +152,20 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
+@contextmanager
+def environment_variable(name: str, value: str) -> Iterator[None]:
+    """Sets a variable of the environment, which a library reads, for the time of a `with` block."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
 def torch_dtype(precision: Precision) -> Any:
     """The PyTorch type of a precision."""
     import torch
@@ -168,7 +175,8 @@ def torch_dtype(precision: Precision) -> Any:
 
 def _load(location: str, source: Source, load: Callable[[Source], T]) -> T:
     try:
-        with quiet(), _without_pickle():
+        # PyTorch reads nothing but weights, whatever a model's own settings say (`"weights_only": false`).
+        with quiet(), environment_variable("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "1"):
             return load(source)
     except HarnessError:
         raise
@@ -177,31 +185,13 @@ def _load(location: str, source: Source, load: Callable[[Source], T]) -> T:
         raise InputError(f"cannot load the model {location!r}: {lines[0]}") from error
 
 
-@contextmanager
-def _without_pickle() -> Iterator[None]:
-    """PyTorch reads nothing but weights, whatever a model's own settings say (`"weights_only": false`)."""
-    before = os.environ.get(_FORCE)
-    os.environ[_FORCE] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_FORCE]
-        else:
-            os.environ[_FORCE] = before
-
-
-def _may_use_hub() -> bool:
-    return os.environ.get("HF_HUB_OFFLINE", "").lower() not in ("1", "true", "yes", "on")
-
-
 def _commit(hub_id: str, revision: str | None) -> str:
     """The commit of a hub's model, asked once: the libraries would try for a minute before they give up."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 
     remedy = "copy its folder here and use KIND:FOLDER"
-    if not _may_use_hub():
+    if os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
         raise InputError(f"model {hub_id!r} is not in the local cache and HF_HUB_OFFLINE is set; unset it, or {remedy}")
     try:
         commit = HfApi().model_info(hub_id, revision=revision, timeout=_PROBE_SECONDS).sha

@@ -154,15 +154,15 @@ def load(
     )
 
 
-def folder_loader(folder: Callable[[], Path]) -> Callable[..., SentenceTransformerEncoder]:
-    """`load` with all its options for the model in `folder()`, which is asked when the model is loaded."""
+def loader_of(location: Callable[[], str | Path], name: str) -> Callable[..., SentenceTransformerEncoder]:
+    """`load` with all its options for the model at `location()`, which is called when the model is loaded."""
 
     # The registry reads the options from the signature, which is that of the wrapped function: all but the location.
     @wraps(partial(load, ""), assigned=())
-    def load_folder(**options: Any) -> SentenceTransformerEncoder:
-        return load(str(folder()), **options)
+    def load_model(**options: Any) -> SentenceTransformerEncoder:
+        return load(str(location()), **{"name": name, **options})
 
-    return load_folder
+    return load_model
 
 
 def _effective_prompt(name: str, model: Any, prompt: str | None, prompt_name: str | None) -> str:
