@@ -179,7 +179,7 @@ def _versions(name: str) -> list[str]:
 
 
 def load(
-    location: str | None = None,
+    location: str = "",
     /,
     *,
     name: str = "laser",
@@ -190,7 +190,7 @@ def load(
     """Load LASER.
 
     Args:
-        location: a folder with the three files; None: the release, which is fetched if it is not there.
+        location: a folder with the three files; "": the release, which is fetched if it is not there.
         name: under which results are stored.
         lang: the language of sentences for which none is given (ISO 639-1 where one exists).
         device: a GPU by default where PyTorch has one.
@@ -209,7 +209,7 @@ def load(
     if device == "cuda" and not torch.cuda.is_available():
         raise InputError(f"{name}: PyTorch has no GPU here; leave device=cuda out")
     on_cpu = device == "cpu" or not torch.cuda.is_available()
-    folder = fetch() if location is None else model_folder(location)
+    folder = model_folder(location) if location else fetch()
     if folder is None:
         raise InputError(f"no LASER folder {location!r}: it holds {', '.join(_MB)}")
     for file in _MB:
@@ -282,7 +282,7 @@ def release_folder() -> Path:
 def missing_mb(location: str | None) -> float:
     """Megabytes to download before the release can be used; a folder of the user's own has nothing to download."""
     folder = release_folder()
-    return sum(mb for name, mb in _MB.items() if not (folder / name).is_file()) if location is None else 0.0
+    return sum(mb for name, mb in _MB.items() if not (folder / name).is_file()) if not location else 0.0
 
 
 def fetch() -> Path:
@@ -330,8 +330,8 @@ laser = EncoderInfo(
     factory=load,
     description="LASER (BiLSTM of Artetxe & Schwenk 2019), 93 languages: the release, or a folder of its files",
     backend="laserembeddings",
+    location="",
     is_kind=True,
-    location_optional=True,
     location_form="DIR",
     dim=1024,
     licence="BSD-3-Clause",

@@ -63,12 +63,19 @@ def _search_current_directory() -> None:
     importlib.invalidate_caches()  # the module may be younger than the last look into its folder
 
 
-python = EncoderInfo(
+class _FoundByLocation(EncoderInfo):
+    """The options are those of the factory that the location names."""
+
+    def factory_at(self, location: str | None) -> Callable[..., Any]:
+        factory: Callable[..., Any] = self.factory(location)
+        return factory
+
+
+python = _FoundByLocation(
     factory=find,
     description="an encoder of your own: a Python function that returns one, or the encoder itself",
     backend="python",
     is_kind=True,
     location_form="package.module:factory",
-    finds_factory=True,
     runs_code=always,
 )
