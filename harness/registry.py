@@ -26,7 +26,7 @@ import numpy as np
 from harness.containment import contained
 from harness.encoder import Encoder, check_vectors
 from harness.errors import HarnessError, InputError, MissingExtraError, unknown_name
-from harness.spec import Spec, converted, option_types, parse_spec, signature_of
+from harness.spec import CheckedSpec, Spec, converted, option_types, parse_spec, signature_of
 
 GROUP = "harness.encoders"
 
@@ -36,7 +36,7 @@ RunsCode = Callable[["str | None", Mapping[str, str]], bool]
 
 
 def always(location: str | None, options: Mapping[str, str]) -> bool:
-    """For a kind that runs code of whoever wrote the spec string, or of which nobody has looked whether it does."""
+    """For a kind that runs code of whoever wrote the spec string, and for one that nobody has examined."""
     return True
 
 
@@ -92,7 +92,7 @@ class EncoderInfo:
     runs_code: RunsCode = always
 
     def factory_at(self, location: str | None) -> Callable[..., Any]:
-        """What is called with the options. A subclass overrides it where the options depend on the location."""
+        """The function that takes the options. A subclass overrides this where the options depend on the location."""
         return self.factory if location is None else partial(self.factory, location)
 
     @property
@@ -102,7 +102,7 @@ class EncoderInfo:
 
     @property
     def install_command(self) -> str:
-        """What installs that which it lacks: the extra, or else packages of the names of the absent modules."""
+        """The command that installs what is missing: the extra, else packages named like the absent modules."""
         if self.extra:
             return f'pip install "multilingual-embedding-harness[{self.extra}]"'
         return f"pip install {' '.join(name for name in self.modules if not _is_module(name))}"
@@ -148,7 +148,7 @@ class EncoderInfo:
 
     @contextmanager
     def _asked(self, question: str) -> Iterator[None]:
-        """Around a function of the encoder's package, which may fail in any way; `{}` stands for the description."""
+        """Turns any failure of the encoder's package into one line; `{}` in `question` stands for the description."""
         try:
             with contained():
                 yield
@@ -190,7 +190,7 @@ def one_line(error: BaseException) -> str:
 
 @contextmanager
 def failures_in_one_line(name: str) -> Iterator[None]:
-    """An encoder may fail in any way; whatever it raises in a `with` block becomes an InputError of one line."""
+    """Turns whatever an encoder raises in a `with` block into an InputError of one line."""
     try:
         yield
     except HarnessError:
@@ -203,13 +203,13 @@ def failures_in_one_line(name: str) -> Iterator[None]:
 
 @cache
 def _entry_points() -> dict[str, list[EntryPoint]]:
-    """By name; several where packages disagree on what a name means."""
-    found: dict[str, list[EntryPoint]] = {}
+    """The entry points by name; several of one name where packages disagree on what it means."""
+    entries: dict[str, list[EntryPoint]] = {}
     for entry in entry_points(group=GROUP):
-        same_name = found.setdefault(entry.name, [])
+        same_name = entries.setdefault(entry.name, [])
         if all(entry.value != other.value for other in same_name):
             same_name.append(entry)
-    return found
+    return entries
 
 
 def encoder_names() -> list[str]:
@@ -232,16 +232,16 @@ def encoder_info(name: str) -> EncoderInfo:
         raise InputError(f"encoder {name!r} is offered more than once ({offers}); uninstall all but one package")
     try:
         with contained():
-            found = entry.load()
+            offer = entry.load()
     except (Exception, SystemExit) as error:  # a third party's package may fail in any way
         raise InputError(f"encoder {name!r} ({entry.value}) cannot be imported: {one_line(error)}") from error
-    if isinstance(found, EncoderInfo):
-        _check_types(found, f"encoder {name!r} ({entry.value})")
-        return found
-    if not callable(found):
+    if isinstance(offer, EncoderInfo):
+        _check_types(offer, f"encoder {name!r} ({entry.value})")
+        return offer
+    if not callable(offer):
         raise InputError(f"encoder {name!r} ({entry.value}) is neither an EncoderInfo nor a factory")
-    summary = (inspect.getdoc(found) or "").partition("\n")[0]
-    return EncoderInfo(factory=found, description=summary, backend=entry.module.partition(".")[0])
+    summary = (inspect.getdoc(offer) or "").partition("\n")[0]
+    return EncoderInfo(factory=offer, description=summary, backend=entry.module.partition(".")[0])
 
 
 def _check_types(info: EncoderInfo, label: str) -> None:
@@ -255,7 +255,7 @@ def _check_types(info: EncoderInfo, label: str) -> None:
 
 @cache
 def _types_of_facts() -> dict[str, Any]:
-    """The attributes of EncoderInfo that are no functions, with their types. (What a function does is seen later.)"""
+    """The types of the attributes of EncoderInfo that are not functions. (A function is checked when it is called.)"""
     return {name: kind for name, kind in get_type_hints(EncoderInfo).items() if not _is_function(kind)}
 
 
@@ -263,32 +263,10 @@ def _is_function(kind: Any) -> bool:
     return get_origin(kind) is Callable or any(map(_is_function, get_args(kind)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckedSpec(Spec):
-    """A spec of which all is checked that can be without loading the encoder.
-
-    Attributes:
-        factory: makes the encoder, called with options as keywords.
-        types: the types of the options that the factory names.
-        values: the converted options, of the alias and of the spec string.
-    """
-
-    factory: Callable[..., Any] = field(compare=False)
-    types: Mapping[str, Any] = field(compare=False)
-    values: Mapping[str, Any] = field(compare=False)
-
-    def arguments(self, defaults: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-        """The arguments of the factory, and whether its vectors are to be normalised here."""
-        known = self.types.keys() | {"normalize"}
-        arguments = {key: value for key, value in defaults.items() if value is not None and key in known}
-        arguments.update(self.values)
-        return arguments, "normalize" not in self.types and arguments.pop("normalize", False)
-
-
 def check_spec(spec: str | Spec, **defaults: Any) -> CheckedSpec:
-    """The parsed spec, once all is checked that can be without loading the encoder.
+    """Parse a spec and check all that can be checked without loading the encoder.
 
-    defaults: as of `load_encoder`.
+    defaults: see `load_encoder`.
 
     Raises:
         InputError: unknown alias, kind or option (with the nearest matches), or a value of the wrong type.
@@ -312,7 +290,7 @@ def check_spec(spec: str | Spec, **defaults: Any) -> CheckedSpec:
         if key not in known and not takes_any:
             raise unknown_name(f"option of {label}", key, known.keys() | {"name"})
         values[key] = converted(f"{label}: option {key}", text, known.get(key, str))
-    name = spec.stored_name  # in any case: a name that cannot be stored is refused before anything is loaded
+    name = spec.stored_name  # always read: a name that cannot be stored is refused before anything is loaded
     if "name" in types or takes_any:
         values["name"] = name
     checked = CheckedSpec(spec.head, spec.location, spec.options, factory=factory, types=types, values=values)
@@ -368,7 +346,7 @@ def runs_code(spec: Spec) -> bool:
 
 
 def missing_attributes(candidate: object) -> list[str]:
-    """What an object lacks to be an encoder; the name may be missing, it comes from the spec string."""
+    """The attributes that an object lacks to be an encoder; its name comes from the spec string."""
     return [name for name in ("fingerprint", "dim", "uses_lang", "encode") if not hasattr(candidate, name)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
@@ -56,6 +56,28 @@ class Spec:
             values = {key: _without_paths(value) for key, value in self.options.items()}
             text += "?" + "&".join(f"{key}={quote(value, ' :/,', errors='replace')}" for key, value in values.items())
         return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedSpec(Spec):
+    """A spec that has been checked as far as that is possible without loading the encoder.
+
+    Attributes:
+        factory: makes the encoder, called with options as keywords.
+        types: the types of the options that the factory names.
+        values: the converted options, of the alias and of the spec string.
+    """
+
+    factory: Callable[..., Any] = field(compare=False)
+    types: Mapping[str, Any] = field(compare=False)
+    values: Mapping[str, Any] = field(compare=False)
+
+    def arguments(self, defaults: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+        """The arguments of the factory, and whether its vectors are to be normalised here."""
+        known = self.types.keys() | {"normalize"}
+        arguments = {key: value for key, value in defaults.items() if value is not None and key in known}
+        arguments.update(self.values)
+        return arguments, "normalize" not in self.types and arguments.pop("normalize", False)
 
 
 def _is_path(location: str) -> bool:
