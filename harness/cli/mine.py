@@ -250,8 +250,8 @@ def _summary(text: Sentences) -> str:
 
 def _check_languages(model: Encoder, sides: Sequence[_Side]) -> None:
     """Raise LanguageError for a language that the encoder does not take, before the other side has taken hours."""
+    from harness.containment import InParts
     from harness.errors import LanguageError
-    from harness.memory import InParts
 
     if not model.uses_lang:
         return
