@@ -13,8 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from baselines.batches import legal_text
-from baselines.huggingface import Source, open_model, quiet
+from baselines.huggingface import Source, legal_text, open_model, quiet
 from harness.errors import InputError
 from harness.registry import EncoderInfo, always, one_line
 

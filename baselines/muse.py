@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from baselines.batches import available_cores, legal_text
+from baselines.huggingface import available_cores, legal_text
 from harness.errors import InputError
 from harness.files import digest_of
 from harness.registry import EncoderInfo, never

