@@ -148,7 +148,7 @@ def cached_snapshot(hub_id: str, revision: str | None = None) -> Path | None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without transformers' progress bars and reports of unused weights while a model is loaded."""
+    """Suppresses transformers' progress bars and reports of unused weights while a model is loaded."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -196,7 +196,7 @@ def _load(location: str, source: Source, load: Callable[[Source], T]) -> T:
 
 
 def _commit(hub_id: str, revision: str | None) -> str:
-    """The commit of a hub's model, asked once: the libraries would try for a minute before they give up."""
+    """The commit of a hub's model. It is asked for once: the libraries would try for a minute before they give up."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 
@@ -255,7 +255,7 @@ def encode_by_length(
 
 
 def token_lengths(tokenizer: Any, sentences: Sequence[str], max_length: int | None) -> list[int]:
-    """How many tokens each sentence has, cut at `max_length`; its characters where `tokenizer` cannot tell."""
+    """The number of tokens of each sentence, at most `max_length`; its characters if `tokenizer` cannot be called."""
     if not callable(tokenizer):
         return [len(text) for text in sentences]
     lengths: list[int] = []
@@ -281,7 +281,7 @@ def available_cores() -> int:
 
 @contextmanager
 def _one_torch_thread() -> Iterator[Callable[[], None]]:
-    """Sets PyTorch to one thread, and back at the end; gives a function that new threads must call."""
+    """Sets PyTorch to one thread, and back at the end; yields a function that new threads must call."""
     import torch
 
     before = torch.get_num_threads()

@@ -109,9 +109,8 @@ def load(
         revision: branch, tag or commit; of a registered model only the registered one.
         task: the task of mteb whose prompt the model takes, if it has one for it.
         prompt_type: whether sentences are queries or documents, for models with prompts for these.
-        device: as PyTorch names it (`cpu`, `cuda:0`); the best one there is by default.
+        device, trust_remote_code: as of `sentence_transformer.load`.
         batch_size: sentences that run at a time.
-        trust_remote_code: run code that comes with the model. Only for models whose code you have read.
 
     Raises:
         InputError: no such model, revision or task, a hub that cannot be reached, a model that wants to run its own

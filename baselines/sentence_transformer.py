@@ -48,7 +48,6 @@ class SentenceTransformerEncoder:
         *,
         name: str,
         prompt: str | None = None,
-        prompt_name: str | None = None,
         max_length: int | None = None,
         precision: Precision = "fp32",
         truncate_dim: int | None = None,
@@ -59,7 +58,7 @@ class SentenceTransformerEncoder:
         self.name = name
         self._model = model
         self._batch_size = batch_size
-        self._prompt = _effective_prompt(name, model, prompt, prompt_name)
+        self._prompt = _default_prompt(name, model) if prompt is None else prompt
         set_max_length(name, model, max_length)
         self.dim = _output_dim(name, model, truncate_dim)
         _set_precision(model, precision)
@@ -148,13 +147,14 @@ def load(
             model_kwargs={"dtype": torch.float32},
         )
 
+    if prompt is not None and prompt_name is not None:
+        raise InputError(f"{name or location}: give prompt or prompt_name, not both")
     model, source = open_model(location, revision, open_source)
     return SentenceTransformerEncoder(
         model,
         f"sentence-transformers/{source.identity}",
         name=name or location,
-        prompt=prompt,
-        prompt_name=prompt_name,
+        prompt=_named_prompt(name or location, model, prompt_name) if prompt_name else prompt,
         max_length=max_length,
         precision=precision,
         truncate_dim=truncate_dim,
@@ -173,15 +173,11 @@ def loader_of(location: Callable[[], str | Path], name: str) -> Callable[..., Se
     return load_model
 
 
-def _effective_prompt(name: str, model: Any, prompt: str | None, prompt_name: str | None) -> str:
-    """The text that every sentence begins with: as given, else what the library would take."""
-    if prompt is not None and prompt_name is not None:
-        raise InputError(f"{name}: give prompt or prompt_name, not both")
-    if prompt is not None:
-        return prompt
-    prompt_name = prompt_name or model.default_prompt_name
-    if prompt_name is None:
-        return ""
+def _default_prompt(name: str, model: Any) -> str:
+    return _named_prompt(name, model, model.default_prompt_name) if model.default_prompt_name else ""
+
+
+def _named_prompt(name: str, model: Any, prompt_name: str) -> str:
     if prompt_name not in model.prompts:
         raise InputError(
             f"{name}: the model has no prompt {prompt_name!r}; it has {', '.join(model.prompts) or 'none'}"
@@ -235,7 +231,7 @@ def _output_dim(name: str, model: Any, truncate_dim: int | None) -> int:
 def _set_precision(model: Any, precision: Precision) -> None:
     """The first module in `precision`, its output and all other modules in float32.
 
-    Said outright for fp32 too: checkpoints that are stored in half precision would otherwise stay so.
+    This is set for fp32 too: checkpoints that are stored in half precision would otherwise stay so.
     """
     import torch
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -38,19 +38,10 @@ _SIGNATURES = ("serving_default", "default")
 _PROBE = "a"
 
 
-class _Model(NamedTuple):
-    """A loaded SavedModel, and the digest of its files."""
-
-    call: Any
-    digest: str
-
-    @property
-    def identity(self) -> str:
-        return f"sha256:{self.digest[:16]}"
-
-
 class TfHubEncoder:
     """Sentences to vectors through a SavedModel, or a preprocessor and a SavedModel; `lang` is ignored.
+
+    `models` are loaded SavedModels with the digests of their files: the encoder, then the preprocessor if there is one.
 
     Batches hold texts of similar length, at most `batch_size` and fewer where they are long: number x longest^2 is at
     most `max_chars`^2, so that attention over a batch takes no more memory than over one text of `max_chars`. The
@@ -62,7 +53,7 @@ class TfHubEncoder:
 
     def __init__(
         self,
-        models: Sequence[_Model],
+        models: Sequence[tuple[Any, str]],
         location: str,
         *,
         name: str,
@@ -78,16 +69,16 @@ class TfHubEncoder:
         self._prepare: Callable[[Any], Any] | None = None
         with tf.device(device):
             value = tf.constant([_PROBE])
-            for preprocessor in models[1:]:
-                self._prepare, value = _working_call(f"the preprocessor of {location!r}", preprocessor.call, value)
-            self._encode, outputs = _working_call(repr(location), models[0].call, value)
+            for preprocessor, _ in models[1:]:
+                self._prepare, value = _working_call(f"the preprocessor of {location!r}", preprocessor, value)
+            self._encode, outputs = _working_call(repr(location), models[0][0], value)
             self._output = _choose_output(location, outputs, output)
             vectors = self._matrix(outputs)
             self._trims = self._may_trim(value, vectors)
         self.dim = vectors.shape[1]
-        options = [f"preprocessor:{preprocessor.identity}" for preprocessor in models[1:]]
-        options += [f"output:{self._output}", f"max_chars:{max_chars}"]
-        self.fingerprint = "|".join([f"tfhub/{models[0].identity}", *options])
+        identity, *others = [f"sha256:{digest[:16]}" for _, digest in models]
+        options = [*(f"preprocessor:{other}" for other in others), f"output:{self._output}", f"max_chars:{max_chars}"]
+        self.fingerprint = "|".join([f"tfhub/{identity}", *options])
 
     def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
         """A float32 array of shape (len(sentences), dim); text after the first `max_chars` characters is not read."""
@@ -160,7 +151,7 @@ def load(
     folders = [find(part) for part in (location, preprocessor) if part]
     place = _place(device)
     return TfHubEncoder(
-        [_Model(_open(folder, place), digest) for folder, digest in folders],
+        [(_open(folder, place), digest) for folder, digest in folders],
         location,
         name=name or location,
         output=output,
@@ -171,13 +162,14 @@ def load(
 
 
 def _trimmed(features: Mapping[str, Any]) -> dict[str, Any]:
+    """Features, (n, tokens) each, without the last columns in which no row has a token."""
     used = np.flatnonzero(features["input_mask"].numpy().any(axis=0))
     width = int(used[-1]) + 1 if used.size else 1
     return {name: value[:, :width] for name, value in features.items()}
 
 
 def _working_call(label: str, model: Any, value: Any) -> tuple[Callable[[Any], Any], Any]:
-    """The first way of calling a SavedModel that takes `value`, and what it gave: itself, or one of its signatures."""
+    """The first way to call a SavedModel (itself, or a signature) that takes `value`, and the result of that call."""
     signatures = getattr(model, "signatures", {})
     calls: list[Callable[[Any], Any]] = [model] if callable(model) else []
     calls += [partial(_call_signature, signatures[name]) for name in _SIGNATURES if name in signatures]
@@ -231,7 +223,7 @@ def _form(value: Any) -> str:
 
 
 def _batches(lengths: Sequence[int], batch_size: int, longest: int) -> Iterator[list[int]]:
-    """Rows by length, longest first; in each batch number x (greatest length)^2 is at most longest^2, or it is one."""
+    """Batches of rows, longest first; number x (greatest length)^2 is at most longest^2, or the batch is one row."""
     order = sorted(range(len(lengths)), key=lambda row: (-lengths[row], row))
     start = 0
     while start < len(order):
@@ -251,7 +243,7 @@ def _cut(text: str, max_chars: int) -> str:
 
 
 def _length(text: str) -> int:
-    """No fewer than the tokens of a text: its UTF-8 bytes, or its characters after NFKC if those are more.
+    """An upper bound of the tokens of a text: its UTF-8 bytes, or its characters after NFKC if those are more.
 
     Bytes are nearer to the number of tokens than characters are: of sentences in all of mUSE's scripts, sorted by
     characters, half a batch is padding; sorted by bytes, a third.
@@ -260,7 +252,7 @@ def _length(text: str) -> int:
 
 
 def _place(device: str | None) -> str:
-    """TensorFlow's name of a device (`cpu`, `gpu:1`), which it is set up for; TensorFlow is imported here."""
+    """Imports TensorFlow, sets it up for a device, and returns its name of that device (`cpu`, `gpu:1`)."""
     match = re.fullmatch(r"(?:cuda|gpu)(?::(\d+))?", device or "cpu")
     if not match and device not in (None, "cpu"):
         raise InputError(f"unknown device {device!r} for TensorFlow; use cpu, cuda or cuda:N")
@@ -305,7 +297,7 @@ def _open(folder: Path, device: str) -> Any:
 
 
 def _runs_foreign_code(location: str | None, options: Mapping[str, str]) -> bool:
-    """A SavedModel is a program: only the four of the aliases are known, by their handles and not as folders."""
+    """A SavedModel is a program. Only the four of the aliases are trusted, by their handles and not as folders."""
     places = [place for place in (location, options.get("preprocessor")) if place is not None]
     return any(local_folder(place) or handle_of(place) not in _KNOWN for place in places)
 

@@ -65,7 +65,7 @@ def local_folder(location: str) -> Path | None:
 
 
 def handle_of(location: str) -> str:
-    """The address of a model of a hub. Raises InputError if `location` is neither that nor what follows tfhub.dev."""
+    """The address of a hub's model, of which tfhub.dev may be left out. Raises InputError for other text."""
     if re.match("https?://", location):
         return location.rstrip("/")
     if re.fullmatch(r"\w[\w.-]*(/[\w.-]+)+/\d+", location):
@@ -84,7 +84,7 @@ def _is_saved_model(folder: Path) -> bool:
 
 
 def _cache_folder(handle: str) -> Path:
-    """Where the library keeps a model (https://www.tensorflow.org/hub/caching), given this cache."""
+    """The folder in which the library keeps a model (https://www.tensorflow.org/hub/caching)."""
     cache = os.environ.get(_CACHE_VARIABLE) or default_cache_dir() / "models" / "tfhub"
     return Path(cache, hashlib.sha1(handle.encode()).hexdigest())
 
@@ -95,15 +95,16 @@ def _pin(folder: Path) -> Path:
 
 
 def _is_pinned(folder: Path, digest: str) -> bool:
-    """Whether this is the digest pinned for a folder, if there is one: not for what a user has put there."""
+    """Whether this is the digest pinned for a folder. True without a pin: a user has put the model there."""
     pin = _pin(folder)
     return not pin.is_file() or pin.read_bytes().split()[:1] == [digest.encode()]
 
 
 def _fetch(handle: str) -> tuple[Path, str]:
-    """Have the library fetch a model into the cache, pin its digest the first time; the folder and the digest.
+    """Fetches a model into the cache with the library, and pins its digest the first time.
 
-    Nothing half-done is left in the cache, nor a model that is another one than the first time.
+    Returns the folder and the digest. A download that fails leaves nothing in the cache, and so does one that gives
+    another model than the first time.
     """
     with quiet():
         import tensorflow_hub as hub
@@ -147,7 +148,7 @@ def _network_limit() -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without what TensorFlow writes to standard error as it starts and loads, some of it whatever the log level.
+    """Suppresses what TensorFlow writes to stderr when it starts and loads, some of it whatever the log level.
 
     A user who has set TF_CPP_MIN_LOG_LEVEL to another level than that gets it.
     """

