@@ -7,6 +7,7 @@ does as well. An entry point names an alias as an attribute of this module, with
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +19,7 @@ from baselines.huggingface import cached_snapshot, refuse_folder
 from baselines.sentence_transformer import SentenceTransformerEncoder
 from harness.cache import default_cache_dir
 from harness.errors import InputError
-from harness.registry import EncoderInfo, never
+from harness.registry import EncoderInfo
 
 _FILE = Path(__file__).with_name("aliases.toml")
 
@@ -75,26 +76,26 @@ def __getattr__(attribute: str) -> EncoderInfo:
 
 def hub_encoder(model: HubModel, mb: float) -> EncoderInfo:
     """The registry's entry of a hub model whose download has `mb` megabytes."""
-    load = mean_pooling.load if model.pooling else sentence_transformer.load
+    kind = mean_pooling.mean_pooling if model.pooling else sentence_transformer.sentence_transformers
+    load = kind.factory
 
     @wraps(load)
     def load_from_hub(hub_id: str, **options: Any) -> SentenceTransformerEncoder:
         refuse_folder(hub_id)
-        return load(hub_id, **options)
+        encoder: SentenceTransformerEncoder = load(hub_id, **options)
+        return encoder
 
-    return EncoderInfo(
+    return replace(
+        kind,
         factory=load_from_hub,
         description=model.description,
-        backend="transformers" if model.pooling else "sentence-transformers",
+        is_kind=False,
         location=model.location,
         options={} if model.prompt is None else {"prompt": model.prompt},
         dim=model.dim,
         licence=model.licence,
-        extra="torch",
-        modules=("sentence_transformers",),
         missing_mb=lambda location: 0.0 if cached_snapshot(model.location) else mb,
         fetch=partial(load_from_hub, model.location),
-        runs_code=never,
     )
 
 
@@ -115,14 +116,13 @@ def _trained_encoder(alias: str, model: TrainedModel, content: _File) -> Encoder
             return 0.0
         return data.mb + sum(content.megabytes[start] for start in model.starts if not cached_snapshot(start))
 
-    return EncoderInfo(
+    return replace(
+        sentence_transformer.sentence_transformers,
         factory=sentence_transformer.loader_of(trained_folder, alias),
         description=model.description,
-        backend="sentence-transformers",
+        is_kind=False,
         dim=model.dim,
         extra="train",
-        modules=("sentence_transformers",),
         missing_mb=missing_mb,
         recipe=lambda: None if model_path().is_dir() else command,
-        runs_code=never,
     )

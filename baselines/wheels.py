@@ -29,7 +29,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -41,7 +41,7 @@ from baselines.sentence_transformer import SentenceTransformerEncoder
 from harness.cache import default_cache_dir
 from harness.errors import InputError, MissingExtraError
 from harness.files import digest_of
-from harness.registry import EncoderInfo, never
+from harness.registry import EncoderInfo
 
 _PIP_SECONDS = 900
 _STALE_SECONDS = 24 * 3600  # a temporary folder of that age belongs to no process any more
@@ -369,18 +369,16 @@ def loader(model: WheelModel, hub_id: str | None = None) -> Callable[..., Senten
 def _alias(
     model: WheelModel, description: str, *, licence: str, hub_id: str | None = None, **options: str
 ) -> EncoderInfo:
-    return EncoderInfo(
+    return replace(
+        sentence_transformer.sentence_transformers,
         factory=loader(model, hub_id),
         description=description,
-        backend="sentence-transformers",
+        is_kind=False,
         options=options,
         dim=384,
         licence=licence,
-        extra="torch",
-        modules=("sentence_transformers",),
         missing_mb=lambda location: 0.0 if hub_id and cached_snapshot(hub_id) else model.missing_mb,
         fetch=model.fetch,
-        runs_code=never,
     )
 
 
