@@ -113,8 +113,8 @@ def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def _weighted(counts: np.ndarray) -> np.ndarray:
     """Sublinear weights of signed counts, each row scaled to length 1; float32 of the same shape, or zero rows."""
     cells = np.flatnonzero(counts)
-    found = counts.ravel()[cells]
-    weights = np.copysign(1 + np.log(np.abs(found)), found)
+    used = counts.ravel()[cells]
+    weights = np.copysign(1 + np.log(np.abs(used)), used)
     rows = cells // counts.shape[1]
     norms = np.sqrt(np.bincount(rows, weights=weights * weights, minlength=len(counts)))
     result = np.zeros(counts.size, dtype=np.float32)

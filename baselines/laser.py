@@ -28,8 +28,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from baselines.batches import available_cores, encode_by_length, legal_text
-from baselines.huggingface import model_folder
+from baselines.huggingface import available_cores, encode_by_length, legal_text, model_folder
 from harness.cache import default_cache_dir
 from harness.data.catalogue import DataSet, Download
 from harness.data.fetch import fetch_set
@@ -62,22 +61,7 @@ _RELEASE = DataSet(
 MAX_CHARS = 10_000
 _MAX_TOKENS = 4000  # of a batch; a token takes about 30 KB while a batch runs
 _MAX_WORDS = 500_000  # that the library's BPE remembers, without bound if left alone: about 0.3 KB each
-# ISO 639-1, then the codes of 639-3 and 639-2 for the same language, for some that of a member of the macrolanguage.
-_ISO_639 = (
-    "aa/aar ab/abk ae/ave af/afr ak/aka am/amh an/arg ar/ara/arb as/asm av/ava ay/aym/ayr az/aze/azj ba/bak be/bel "
-    "bg/bul bi/bis bm/bam bn/ben bo/bod/tib br/bre bs/bos ca/cat ce/che ch/cha co/cos cr/cre cs/ces/cze cu/chu cv/chv "
-    "cy/cym/wel da/dan de/deu/ger dv/div dz/dzo ee/ewe el/ell/gre en/eng eo/epo es/spa et/est/ekk eu/eus/baq "
-    "fa/fas/per/prs ff/ful fi/fin fj/fij fo/fao fr/fra/fre fy/fry ga/gle gd/gla gl/glg gn/grn/gug gu/guj gv/glv ha/hau "
-    "he/heb hi/hin ho/hmo hr/hrv ht/hat hu/hun hy/hye/arm hz/her ia/ina id/ind ie/ile ig/ibo ii/iii ik/ipk io/ido "
-    "is/isl/ice it/ita iu/iku ja/jpn jv/jav ka/kat/geo kg/kon ki/kik kj/kua kk/kaz kl/kal km/khm kn/kan ko/kor kr/kau "
-    "ks/kas ku/kur kv/kom kw/cor ky/kir la/lat lb/ltz lg/lug li/lim ln/lin lo/lao lt/lit lu/lub lv/lav mg/mlg/plt "
-    "mh/mah mi/mri/mao mk/mkd/mac ml/mal mn/mon/khk mr/mar ms/msa/may mt/mlt my/mya/bur na/nau nb/nob nd/nde "
-    "ne/nep/npi ng/ndo nl/nld/dut nn/nno no/nor nr/nbl nv/nav ny/nya oc/oci oj/oji om/orm/gaz or/ori/ory os/oss pa/pan "
-    "pi/pli pl/pol ps/pus pt/por qu/que/quy rm/roh rn/run ro/ron/rum ru/rus rw/kin sa/san sc/srd sd/snd se/sme sg/sag "
-    "si/sin sk/slk/slo sl/slv sm/smo sn/sna so/som sq/sqi/alb/als sr/srp ss/ssw st/sot su/sun sv/swe sw/swa ta/tam "
-    "te/tel tg/tgk th/tha ti/tir tk/tuk tl/tgl/fil tn/tsn to/ton tr/tur ts/tso tt/tat tw/twi ty/tah ug/uig uk/ukr "
-    "ur/urd uz/uzb/uzn ve/ven vi/vie vo/vol wa/wln wo/wol xh/xho yi/yid/ydd yo/yor za/zha zh/zho/chi zu/zul"
-)
+_ISO_639 = Path(__file__).with_name("iso639.txt")
 # Moses has rules for these two, which have no code of two letters and are not in the Tatoeba test set. Those languages
 # without one that LASER was trained on are all in it.
 _MOSES = ("mni", "tdt")
@@ -165,9 +149,11 @@ def _language(name: str, lang: str) -> str:
 @cache
 def _known_languages() -> dict[str, str]:
     """What the library is told, by the codes that are accepted."""
-    same = [entry.split("/") for entry in _ISO_639.split()]
-    tatoeba = {code: language.lang for code, language in languages().items()}
-    return {**tatoeba, **{code: code for code in _MOSES}, **{code: codes[0] for codes in same for code in codes}}
+    known = {code: language.lang for code, language in languages().items()} | {code: code for code in _MOSES}
+    for line in _ISO_639.read_text(encoding="ascii").splitlines():
+        if not line.startswith("#"):
+            known |= dict.fromkeys(line.split(), line.split()[0])
+    return known
 
 
 def _versions(name: str) -> list[str]:
@@ -179,7 +165,7 @@ def _versions(name: str) -> list[str]:
 
 
 def load(
-    location: str | None = None,
+    location: str = "",
     /,
     *,
     name: str = "laser",
@@ -190,7 +176,7 @@ def load(
     """Load LASER.
 
     Args:
-        location: a folder with the three files; None: the release, which is fetched if it is not there.
+        location: a folder with the three files; "": the release, which is fetched if it is not there.
         name: under which results are stored.
         lang: the language of sentences for which none is given (ISO 639-1 where one exists).
         device: a GPU by default where PyTorch has one.
@@ -209,7 +195,7 @@ def load(
     if device == "cuda" and not torch.cuda.is_available():
         raise InputError(f"{name}: PyTorch has no GPU here; leave device=cuda out")
     on_cpu = device == "cpu" or not torch.cuda.is_available()
-    folder = fetch() if location is None else model_folder(location)
+    folder = model_folder(location) if location else fetch()
     if folder is None:
         raise InputError(f"no LASER folder {location!r}: it holds {', '.join(_MB)}")
     for file in _MB:
@@ -282,7 +268,7 @@ def release_folder() -> Path:
 def missing_mb(location: str | None) -> float:
     """Megabytes to download before the release can be used; a folder of the user's own has nothing to download."""
     folder = release_folder()
-    return sum(mb for name, mb in _MB.items() if not (folder / name).is_file()) if location is None else 0.0
+    return sum(mb for name, mb in _MB.items() if not (folder / name).is_file()) if not location else 0.0
 
 
 def fetch() -> Path:
@@ -321,8 +307,8 @@ def _delete_damaged(data: DataDir) -> None:
     for name, digest in read_pins(data).items():
         path = data.root / name
         if name in _RELEASE.files and path.is_file() and content_sha256(path) != digest:
-            said = f"{path} is damaged (its sha256 differs from the pinned one): deleted"
-            print(terminal_line(said), file=sys.stderr)
+            message = f"{path} is damaged (its sha256 differs from the pinned one): deleted"
+            print(terminal_line(message), file=sys.stderr)
             path.unlink()
 
 
@@ -330,8 +316,8 @@ laser = EncoderInfo(
     factory=load,
     description="LASER (BiLSTM of Artetxe & Schwenk 2019), 93 languages: the release, or a folder of its files",
     backend="laserembeddings",
+    location="",
     is_kind=True,
-    location_optional=True,
     location_form="DIR",
     dim=1024,
     licence="BSD-3-Clause",

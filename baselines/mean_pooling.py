@@ -31,17 +31,12 @@ def load(
     """Load a transformer's last hidden states with pooling on top; a trained pooling in the folder is not used.
 
     Args:
-        location: a folder, or the id of a model on the hub (taken from the local cache if it is there).
-        name: under which results are stored.
+        location, name, revision, device, batch_size, trust_remote_code: as of `sentence_transformer.load`.
         pooling: mean or maximum over the tokens, or the first token alone (`cls`).
         prompt: what every sentence begins with.
         max_length: tokens after which a sentence is cut, special ones included. By default as many as tokenizer and
             model take (512 for mBERT and XLM-R), as sentence-transformers does with a bare transformer.
         precision: of the transformer; pooling runs in float32.
-        revision: branch, tag or commit on the hub.
-        device: as PyTorch names it (`cpu`, `cuda:0`); the best one there is by default.
-        batch_size: sentences that run at a time (per core on a CPU).
-        trust_remote_code: run code that comes with the model. Only for models whose code you have read.
 
     Raises:
         InputError: no such model, a hub that cannot be reached, or an option that does not fit the model.

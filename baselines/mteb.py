@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from baselines.batches import legal_text
-from baselines.huggingface import Source, open_model, quiet
+from baselines.huggingface import Source, legal_text, open_model, quiet
 from harness.errors import InputError
 from harness.files import user_path
 from harness.registry import EncoderInfo, always, one_line
@@ -110,9 +109,8 @@ def load(
         revision: branch, tag or commit; of a registered model only the registered one.
         task: the task of mteb whose prompt the model takes, if it has one for it.
         prompt_type: whether sentences are queries or documents, for models with prompts for these.
-        device: as PyTorch names it (`cpu`, `cuda:0`); the best one there is by default.
+        device, trust_remote_code: as of `sentence_transformer.load`.
         batch_size: sentences that run at a time.
-        trust_remote_code: run code that comes with the model. Only for models whose code you have read.
 
     Raises:
         InputError: no such model, revision or task, a hub that cannot be reached, a model that wants to run its own

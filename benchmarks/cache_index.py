@@ -21,12 +21,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.cache import CHUNK, VectorCache, _open_shard, _write_shard
+from harness.cache import CHUNK, VectorCache
 from harness.files import listed
-from harness.index import KEY_BYTES, Index
+from harness.index import KEY, KEY_BYTES, Index, open_shard, write_shard
 
 SIZES = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
-KEY = np.dtype(f"S{KEY_BYTES}")
 
 
 class Inserted:
@@ -98,11 +97,11 @@ def add_all(index: Any, keys: np.ndarray, limit: float) -> Added | None:
 
 def write_shards(keys: np.ndarray, folder: Path) -> None:
     for shard in in_shards(keys):
-        _write_shard(folder, Numbers(), shard, np.zeros((len(shard), 1), np.float32), 1.0)
+        write_shard(folder, Numbers(), shard, np.zeros((len(shard), 1), np.float32), 1.0)
 
 
 def open_by_unique(folder: Path) -> None:
-    found = [shard for path in listed(folder, ".shard") if (shard := _open_shard(path))]
+    found = [shard for path in listed(folder, ".shard") if (shard := open_shard(path))]
     sizes = [len(keys) for _, keys in found]
     places = np.empty((sum(sizes), 2), np.int64)
     places[:, 0] = np.repeat(np.arange(len(sizes)), sizes)

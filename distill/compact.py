@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.batches import legal_text
+from baselines.huggingface import legal_text
 from distill.static import kind_of, listed_modules, module_folder, token_vectors
 from distill.transformer import CHECKSUM, COMPACT_FILE, SCALES, checksum
 from harness.errors import InputError, MissingExtraError

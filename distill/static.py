@@ -16,8 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.batches import legal_text
-from baselines.huggingface import folder_digest, model_folder
+from baselines.huggingface import folder_digest, legal_text, model_folder
 from harness.errors import InputError
 from harness.files import refuse_special
 from harness.registry import EncoderInfo, never

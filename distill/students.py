@@ -14,15 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.batches import legal_text
-from baselines.huggingface import Precision, open_model, torch_dtype
+from baselines.huggingface import Precision, legal_text, open_model, torch_dtype
 from baselines.nli import keep_layers as keep
 from baselines.nli import open_start
 from baselines.sentence_transformer import set_max_length
 from distill.vocabulary import piece_texts, prune_tokenizer
+from harness.containment import InParts
 from harness.encoder import Encoder
 from harness.errors import InputError
-from harness.memory import InParts
 
 _BATCH = 128  # sentences of about one length
 _RIDGE = 1e-3

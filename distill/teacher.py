@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.cache import CHUNK
+from harness.containment import InParts
 from harness.encoder import Encoder
 from harness.errors import InputError
 from harness.files import locked, write_atomically, writing
-from harness.memory import InParts
 from harness.schema import decoded
 
 VectorType = Literal["float16", "float32"]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.batches import legal_text
+from baselines.huggingface import legal_text
 from harness.errors import InputError
 
 UNKNOWN = "<unk>"

@@ -1,4 +1,4 @@
-"""The `Encoder` protocol: the one thing that the harness knows of an embedding model."""
+"""The `Encoder` protocol: all that the harness knows of an embedding model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Encoder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """What equal vectors share: weights and options."""
+        """Identifies weights and options: equal fingerprints promise equal vectors."""
         ...
 
     @property
@@ -60,9 +60,9 @@ class Encoder(Protocol):
 def check_vectors(
     vectors: object, sentences: Sequence[str], encoder: Encoder, rows: Sequence[int] | np.ndarray | None = None
 ) -> np.ndarray:
-    """`vectors` as a C-contiguous float32 array of shape (len(sentences), encoder.dim).
+    """Returns `vectors` as a C-contiguous float32 array of shape (len(sentences), encoder.dim).
 
-    rows: the numbers by which the user knows the sentences, where they are not 0, 1, ...
+    rows: the numbers of the sentences in errors, where they are not 0, 1, ...
 
     Raises:
         VectorError: wrong type or shape, NaN or infinity; names the encoder, the row and the sentence.
@@ -76,9 +76,9 @@ def check_vectors(
             f"{expected}: {str(error).partition(chr(10))[0]}"
         ) from error
     if array.shape != expected or array.dtype.kind not in "fiu":
-        found = f"{array.dtype} vectors of shape {array.shape}" if array.ndim else type(vectors).__name__
+        form = f"{array.dtype} vectors of shape {array.shape}" if array.ndim else type(vectors).__name__
         raise VectorError(
-            f"encoder {encoder.name!r} returned {found} for {len(sentences)} sentences, expected float32 of shape "
+            f"encoder {encoder.name!r} returned {form} for {len(sentences)} sentences, expected float32 of shape "
             f"{expected}" + ("; does its `encode` lack a `return`?" if vectors is None else "")
         )
     if (masked := _first_masked(vectors)) is not None:
@@ -96,7 +96,7 @@ def check_vectors(
 
 
 def _first_masked(vectors: object) -> int | None:
-    """The first row of an array, or of a list of them, with a masked value: what stands in its place is no number."""
+    """The first row of an array, or of a list of arrays, that has a masked value (which is no number), if any."""
     if "numpy.ma" not in sys.modules:  # NumPy imports it where it is used; without it there are no such arrays
         return None
     if isinstance(vectors, np.ndarray) and not np.ma.is_masked(vectors):

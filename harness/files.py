@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import stat
@@ -28,6 +29,7 @@ SUFFIX = ".part"
 _IN_USE = ".in-use"  # a file in a folder, locked by the processes that use the folder
 _OPEN = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
 _TEMPORARY = "leaderboard-"  # begins the names of temporary folders
+_READ_AT_ONCE = 1 << 20
 _PATIENCE = 2.0  # seconds for which another process may hold a lock before it is said
 
 
@@ -264,6 +266,23 @@ def listed(folder: Path, ending: str = "") -> list[Path]:
     with suppress(FileNotFoundError, NotADirectoryError):
         return sorted(path for path in folder.iterdir() if path.name.endswith(ending))
     return []
+
+
+def digest_of(file: Path) -> str:
+    """SHA-256 of a file's content, in hexadecimal. Raises OSError."""
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        while block := stream.read(_READ_AT_ONCE):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def joint_digest(folder: Path, files: Iterable[Path]) -> str:
+    """SHA-256, in hexadecimal, over the names and contents of files below a folder, sorted by name. Raises OSError."""
+    digest = hashlib.sha256()
+    for parts in sorted(file.relative_to(folder).parts for file in files):
+        digest.update(f"{'/'.join(parts)}\0{digest_of(folder.joinpath(*parts))}\n".encode())
+    return digest.hexdigest()
 
 
 def _open_locked(path: Path) -> tuple[IO[bytes], Path]:

@@ -18,16 +18,15 @@ from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from math import isfinite
 from numbers import Real
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 import numpy as np
 
 from harness.containment import contained
-from harness.encoder import Encoder, check_vectors, normalise
+from harness.encoder import Encoder, check_vectors
 from harness.errors import HarnessError, InputError, MissingExtraError, unknown_name
-from harness.spec import Spec, parse_spec
+from harness.spec import CheckedSpec, Spec, converted, option_types, parse_spec, signature_of
 
 GROUP = "harness.encoders"
 
@@ -37,7 +36,7 @@ RunsCode = Callable[["str | None", Mapping[str, str]], bool]
 
 
 def always(location: str | None, options: Mapping[str, str]) -> bool:
-    """For a kind that runs code of whoever wrote the spec string, or of which nobody has looked whether it does."""
+    """For a kind that runs code of whoever wrote the spec string, and for one that nobody has examined."""
     return True
 
 
@@ -54,13 +53,10 @@ class EncoderInfo:
         factory: called with the location first, if there is one, and the options of the spec string as keywords,
             converted to the annotated types (str, int, float, bool, Literal, each possibly `| None`; without an
             annotation, the type of the default). An option that falls to `**options` stays a string.
-        location: what an alias opens (a hub id, say); a kind takes it from the spec string.
+        location: what an alias opens (a hub id, say). A kind takes it from the spec string; one that has a location
+            here is an alias too.
         is_kind: whether a spec string names the location (`KIND:LOCATION`).
-        location_optional: for a kind that is an alias too, where the spec string names no location: the factory is
-            then called without one.
         location_form: how a kind's location is written, for help texts (`DIR`, `package.module:factory`).
-        finds_factory: for a kind whose options depend on the location: `factory` is called with the location alone
-            and returns the factory proper.
         options: an alias's own options; those of the spec string override them.
         dim: length of a vector, where it is known beforehand.
         licence: of the weights, as an SPDX identifier where there is one.
@@ -84,9 +80,7 @@ class EncoderInfo:
     backend: str
     location: str | None = None
     is_kind: bool = False
-    location_optional: bool = False
     location_form: str = "LOCATION"
-    finds_factory: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     dim: int | None = None
     licence: str | None = None
@@ -97,6 +91,10 @@ class EncoderInfo:
     recipe: Callable[[], str | None] | None = None
     runs_code: RunsCode = always
 
+    def factory_at(self, location: str | None) -> Callable[..., Any]:
+        """The function that takes the options. A subclass overrides this where the options depend on the location."""
+        return self.factory if location is None else partial(self.factory, location)
+
     @property
     def is_installed(self) -> bool:
         """Whether the packages that it needs are here; imports none of them."""
@@ -104,7 +102,7 @@ class EncoderInfo:
 
     @property
     def install_command(self) -> str:
-        """What installs that which it lacks: the extra, or else packages of the names of the absent modules."""
+        """The command that installs what is missing: the extra, else packages named like the absent modules."""
         if self.extra:
             return f'pip install "multilingual-embedding-harness[{self.extra}]"'
         return f"pip install {' '.join(name for name in self.modules if not _is_module(name))}"
@@ -120,7 +118,7 @@ class EncoderInfo:
     @property
     def is_alias(self) -> bool:
         """Whether a spec string may be its name alone."""
-        return not self.is_kind or self.location_optional
+        return not self.is_kind or self.location is not None
 
     @property
     def is_ready(self) -> bool:
@@ -133,26 +131,30 @@ class EncoderInfo:
     @property
     def download_mb(self) -> float:
         """How many megabytes must be downloaded before the first use. Raises InputError where `missing_mb` fails."""
-        try:
-            with contained():
-                mb = self.missing_mb(self.location) if self.missing_mb else 0.0
+        with self._asked("what {} must download"):
+            mb = self.missing_mb(self.location) if self.missing_mb else 0.0
             if not (isinstance(mb, Real) and isfinite(mb) and mb >= 0):
                 raise ValueError(f"missing_mb returned {mb!r}, which is no number of megabytes")
             return float(mb)
-        except (Exception, SystemExit) as error:  # a third party's function may fail in any way
-            raise InputError(f"cannot tell what {self.description!r} must download: {one_line(error)}") from error
 
     @property
     def missing_recipe(self) -> str | None:
         """The command that makes the model, if it must be made first. Raises InputError where `recipe` fails."""
-        try:
-            with contained():
-                command = self.recipe() if self.recipe else None
+        with self._asked("whether {} has been made"):
+            command = self.recipe() if self.recipe else None
             if not isinstance(command, str | None):
                 raise ValueError(f"recipe returned {command!r}, which is neither a command nor None")
             return command
+
+    @contextmanager
+    def _asked(self, question: str) -> Iterator[None]:
+        """Turns any failure of the encoder's package into one line; `{}` in `question` stands for the description."""
+        try:
+            with contained():
+                yield
         except (Exception, SystemExit) as error:
-            raise InputError(f"cannot tell whether {self.description!r} has been made: {one_line(error)}") from error
+            what = question.format(repr(self.description))
+            raise InputError(f"cannot tell {what}: {one_line(error)}") from error
 
     def needs(self, alias: str) -> str | None:
         """The commands, with the megabytes they download, that make `alias` ready on this machine; None if it is.
@@ -188,7 +190,7 @@ def one_line(error: BaseException) -> str:
 
 @contextmanager
 def failures_in_one_line(name: str) -> Iterator[None]:
-    """An encoder may fail in any way; whatever it raises in a `with` block becomes an InputError of one line."""
+    """Turns whatever an encoder raises in a `with` block into an InputError of one line."""
     try:
         yield
     except HarnessError:
@@ -201,13 +203,13 @@ def failures_in_one_line(name: str) -> Iterator[None]:
 
 @cache
 def _entry_points() -> dict[str, list[EntryPoint]]:
-    """By name; several where packages disagree on what a name means."""
-    found: dict[str, list[EntryPoint]] = {}
+    """The entry points by name; several of one name where packages disagree on what it means."""
+    entries: dict[str, list[EntryPoint]] = {}
     for entry in entry_points(group=GROUP):
-        same_name = found.setdefault(entry.name, [])
+        same_name = entries.setdefault(entry.name, [])
         if all(entry.value != other.value for other in same_name):
             same_name.append(entry)
-    return found
+    return entries
 
 
 def encoder_names() -> list[str]:
@@ -230,16 +232,16 @@ def encoder_info(name: str) -> EncoderInfo:
         raise InputError(f"encoder {name!r} is offered more than once ({offers}); uninstall all but one package")
     try:
         with contained():
-            found = entry.load()
+            offer = entry.load()
     except (Exception, SystemExit) as error:  # a third party's package may fail in any way
         raise InputError(f"encoder {name!r} ({entry.value}) cannot be imported: {one_line(error)}") from error
-    if isinstance(found, EncoderInfo):
-        _check_types(found, f"encoder {name!r} ({entry.value})")
-        return found
-    if not callable(found):
+    if isinstance(offer, EncoderInfo):
+        _check_types(offer, f"encoder {name!r} ({entry.value})")
+        return offer
+    if not callable(offer):
         raise InputError(f"encoder {name!r} ({entry.value}) is neither an EncoderInfo nor a factory")
-    summary = (inspect.getdoc(found) or "").partition("\n")[0]
-    return EncoderInfo(factory=found, description=summary, backend=entry.module.partition(".")[0])
+    summary = (inspect.getdoc(offer) or "").partition("\n")[0]
+    return EncoderInfo(factory=offer, description=summary, backend=entry.module.partition(".")[0])
 
 
 def _check_types(info: EncoderInfo, label: str) -> None:
@@ -252,8 +254,8 @@ def _check_types(info: EncoderInfo, label: str) -> None:
 
 
 @cache
-def _types_of_facts() -> dict[str, Any]:
-    """The attributes of EncoderInfo that are no functions, with their types. (What a function does is seen later.)"""
+def _types_of_facts() -> dict[str, object]:
+    """The types of the attributes of EncoderInfo that are not functions. (A function is checked when it is called.)"""
     return {name: kind for name, kind in get_type_hints(EncoderInfo).items() if not _is_function(kind)}
 
 
@@ -261,16 +263,42 @@ def _is_function(kind: Any) -> bool:
     return get_origin(kind) is Callable or any(map(_is_function, get_args(kind)))
 
 
-def check_spec(spec: str | Spec) -> Spec:
-    """The parsed spec, once all is checked that can be without loading the encoder.
+def check_spec(spec: str | Spec, **defaults: Any) -> CheckedSpec:
+    """Parse a spec and check all that can be checked without loading the encoder.
+
+    defaults: see `load_encoder`.
 
     Raises:
         InputError: unknown alias, kind or option (with the nearest matches), or a value of the wrong type.
         MissingExtraError: a package that it needs is not installed.
     """
     spec = parse_spec(spec) if isinstance(spec, str) else spec
-    _call(spec, {})
-    return spec
+    info, label = encoder_info(spec.head), _label(spec)
+    if not spec.location and not info.is_alias:
+        raise InputError(f"{label} needs a location: {spec.head}:{info.location_form}")
+    if spec.location is not None and not info.is_kind:
+        raise InputError(f"encoder {spec.head!r} takes no location (got {spec.location!r})")
+    info.check_installed(label)
+    with contained():
+        factory = info.factory_at(spec.location or info.location)
+    types, takes_any = option_types(factory)
+    known = {"normalize": bool, **types}
+    values = {}
+    for key, text in {**info.options, **spec.options}.items():
+        if key == "name":
+            continue
+        if key not in known and not takes_any:
+            raise unknown_name(f"option of {label}", key, known.keys() | {"name"})
+        values[key] = converted(f"{label}: option {key}", text, known.get(key, str))
+    name = spec.stored_name  # always read: a name that cannot be stored is refused before anything is loaded
+    if "name" in types or takes_any:
+        values["name"] = name
+    checked = CheckedSpec(spec.head, spec.location, spec.options, factory=factory, types=types, values=values)
+    try:
+        signature_of(factory).bind(**checked.arguments(defaults)[0])
+    except TypeError as error:
+        raise InputError(f"{label}: {error}") from None
+    return checked
 
 
 def load_encoder(spec: str | Spec, **defaults: Any) -> Encoder:
@@ -287,17 +315,18 @@ def load_encoder(spec: str | Spec, **defaults: Any) -> Encoder:
     Raises:
         InputError, MissingExtraError: see `check_spec`; or it turned out to be no encoder.
     """
-    spec = parse_spec(spec) if isinstance(spec, str) else spec
-    load, normalize = _call(spec, defaults)
+    checked = spec if isinstance(spec, CheckedSpec) else check_spec(spec, **defaults)
+    arguments, is_normalised = checked.arguments(defaults)
     with contained():
-        encoder = load()
+        encoder = checked.factory(**arguments)
         lacks = missing_attributes(encoder)
     if lacks:
-        raise InputError(f"{_label(spec)}: {type(encoder).__name__} is no encoder, it lacks {', '.join(lacks)}")
-    if getattr(encoder, "name", None) != spec.stored_name:
-        encoder = _Named(encoder, spec.stored_name)
+        raise InputError(f"{_label(checked)}: {type(encoder).__name__} is no encoder, it lacks {', '.join(lacks)}")
+    name = checked.stored_name
+    if is_normalised or getattr(encoder, "name", None) != name:
+        return _Wrapped(encoder, name, is_normalised)
     named: Encoder = encoder
-    return _Normalised(named) if normalize else named
+    return named
 
 
 def runs_code(spec: Spec) -> bool:
@@ -317,67 +346,29 @@ def runs_code(spec: Spec) -> bool:
 
 
 def missing_attributes(candidate: object) -> list[str]:
-    """What an object lacks to be an encoder; the name may be missing, it comes from the spec string."""
+    """The attributes that an object lacks to be an encoder; its name comes from the spec string."""
     return [name for name in ("fingerprint", "dim", "uses_lang", "encode") if not hasattr(candidate, name)]
-
-
-def _call(spec: Spec, defaults: Mapping[str, Any]) -> tuple[Callable[[], Any], bool]:
-    """What loads a spec's encoder, and whether its vectors are to be normalised here.
-
-    The former is the factory with the location and the options, checked and converted.
-    """
-    info, label = encoder_info(spec.head), _label(spec)
-    if not spec.location and not info.is_alias:
-        raise InputError(f"{label} needs a location: {spec.head}:{info.location_form}")
-    if spec.location is not None and not info.is_kind:
-        raise InputError(f"encoder {spec.head!r} takes no location (got {spec.location!r})")
-    info.check_installed(label)
-    location = spec.location or info.location
-    if info.finds_factory:
-        with contained():
-            factory = info.factory(location)
-    else:
-        factory = info.factory if location is None else partial(info.factory, location)
-
-    signature = _signature(factory)
-    types, takes_any = _option_types(factory, signature)
-    known = {"normalize": bool, **types}
-    options: dict[str, Any] = {key: value for key, value in defaults.items() if value is not None and key in known}
-    for key, text in {**info.options, **spec.options}.items():
-        if key == "name":
-            continue
-        if key not in known and not takes_any:
-            raise unknown_name(f"option of {label}", key, known.keys() | {"name"})
-        options[key] = _value(f"{label}: option {key}", text, known.get(key, str))
-    normalize = "normalize" not in types and options.pop("normalize", False)
-    name = spec.stored_name  # in any case: a name that cannot be stored is refused before anything is loaded
-    if "name" in types or takes_any:
-        options["name"] = name
-    try:
-        signature.bind(**options)
-    except TypeError as error:
-        raise InputError(f"{label}: {error}") from None
-    return partial(factory, **options), normalize
 
 
 def _label(spec: Spec) -> str:
     return f"encoder {spec.head + (f':{spec.location}' if spec.location is not None else '')!r}"
 
 
-class _Wrapper:
-    """An encoder that is another one in all that a subclass does not change; its `device`, say, is the other's."""
+class _Wrapped:
+    """An encoder under the name of its spec string, its vectors as they are or scaled to unit L2 norm in float32.
 
-    def __init__(self, encoder: Any):
+    Zero vectors stay zero. All else, its `device` for one, is the encoder's own.
+    """
+
+    def __init__(self, encoder: Any, name: str, is_normalised: bool):
+        self.name = name
         self._encoder = encoder
+        self._is_normalised = is_normalised
 
-    # Not left to __getattr__: from Python 3.12 on, `isinstance(encoder, Encoder)` sees only what a class has.
-    @property
-    def name(self) -> str:
-        return str(self._encoder.name)
-
+    # Not left to __getattr__: from Python 3.12 on, `isinstance(encoder, Encoder)` does not see what that gives.
     @property
     def fingerprint(self) -> str:
-        return str(self._encoder.fingerprint)
+        return f"{self._encoder.fingerprint}|normalized" if self._is_normalised else str(self._encoder.fingerprint)
 
     @property
     def dim(self) -> int:
@@ -389,94 +380,13 @@ class _Wrapper:
 
     def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
         vectors: np.ndarray = self._encoder.encode(sentences, lang=lang)
-        return vectors
+        if not self._is_normalised:
+            return vectors
+        from harness.mining import normalise
+
+        return normalise(check_vectors(vectors, sentences, self))
 
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("_"):  # copying and unpickling ask for some before `_encoder` is there
             raise AttributeError(attribute)
         return getattr(self._encoder, attribute)
-
-
-class _Named(_Wrapper):
-    """An encoder under the name of its spec string (for one whose factory takes no `name`)."""
-
-    def __init__(self, encoder: Any, name: str):
-        super().__init__(encoder)
-        self._name = name
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-
-class _Normalised(_Wrapper):
-    """An encoder with its vectors scaled to unit L2 norm, in float32; zero vectors stay zero."""
-
-    @property
-    def fingerprint(self) -> str:
-        return f"{self._encoder.fingerprint}|normalized"
-
-    def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
-        return normalise(check_vectors(self._encoder.encode(sentences, lang=lang), sentences, self))
-
-
-def _signature(factory: Callable[..., Any]) -> inspect.Signature:
-    try:
-        return inspect.signature(factory)
-    except (TypeError, ValueError):  # some functions written in C do not tell theirs
-        return inspect.Signature([inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD)])
-
-
-def _option_types(factory: Callable[..., Any], signature: inspect.Signature) -> tuple[dict[str, Any], bool]:
-    """The options of a factory with their types, and whether it takes others too (`**options`)."""
-    names = _globals(factory)
-    parameters = signature.parameters.values()
-    types = {p.name: _type(p, names) for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-    return types, any(p.kind is p.VAR_KEYWORD for p in parameters)
-
-
-def _globals(factory: Any) -> dict[str, Any]:
-    """The names that a factory's annotations may use."""
-    while isinstance(factory, partial) or hasattr(factory, "__wrapped__"):
-        factory = factory.func if isinstance(factory, partial) else factory.__wrapped__
-    function = getattr(factory, "__init__", None) if isinstance(factory, type) else factory
-    return getattr(function, "__globals__", {})
-
-
-def _type(parameter: inspect.Parameter, names: dict[str, Any]) -> Any:
-    annotation = parameter.annotation
-    if isinstance(annotation, str):  # `from __future__ import annotations`
-        try:
-            return eval(annotation, names)
-        except Exception:  # a name that is imported for type checkers only, say
-            annotation = parameter.empty
-    if annotation is parameter.empty:
-        return type(parameter.default) if isinstance(parameter.default, bool | int | float) else str
-    return annotation
-
-
-def _value(what: str, text: str, annotation: Any) -> Any:
-    """`text` as the annotated type; of several, the first that takes it."""
-    if get_origin(annotation) in (Union, UnionType):
-        *firsts, annotation = (kind for kind in get_args(annotation) if kind is not NoneType)
-        for kind in firsts:
-            try:
-                return _value(what, text, kind)
-            except InputError:
-                continue
-    if get_origin(annotation) is Literal:
-        values = {str(value): value for value in get_args(annotation)}
-        if text not in values:
-            raise unknown_name(f"value of {what}", text, values)
-        return values[text]
-    if annotation is bool:
-        if text.lower() not in ("true", "false", "1", "0"):
-            raise InputError(f"{what} is true or false, not {text!r}")
-        return text.lower() in ("true", "1")
-    if annotation in (int, float):
-        try:
-            return annotation(text)
-        except ValueError:
-            kind = "a whole number" if annotation is int else "a number"
-            raise InputError(f"{what} is {kind}, not {text!r}") from None
-    return text

@@ -1,13 +1,18 @@
-"""Spec strings: `ALIAS` or `KIND:LOCATION`, each with `?option=value&option=value`."""
+"""Spec strings: `ALIAS` or `KIND:LOCATION`, each with `?option=value&option=value`; their options as arguments."""
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import PurePath, PurePosixPath, PureWindowsPath
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 from urllib.parse import quote, unquote
 
-from harness.errors import InputError
+from harness.errors import InputError, unknown_name
 from harness.files import user_path
 from harness.names import check_name
 
@@ -54,6 +59,28 @@ class Spec:
         return text
 
 
+@dataclass(frozen=True, kw_only=True)
+class CheckedSpec(Spec):
+    """A spec that has been checked as far as that is possible without loading the encoder.
+
+    Attributes:
+        factory: makes the encoder, called with options as keywords.
+        types: the types of the options that the factory names.
+        values: the converted options, of the alias and of the spec string.
+    """
+
+    factory: Callable[..., Any] = field(compare=False)
+    types: Mapping[str, object] = field(compare=False)
+    values: Mapping[str, object] = field(compare=False)
+
+    def arguments(self, defaults: Mapping[str, object]) -> tuple[dict[str, object], bool]:
+        """The arguments of the factory, and whether its vectors are to be normalised here."""
+        known = self.types.keys() | {"normalize"}
+        arguments = {key: value for key, value in defaults.items() if value is not None and key in known}
+        arguments.update(self.values)
+        return arguments, "normalize" not in self.types and bool(arguments.pop("normalize", False))
+
+
 def _is_path(location: str) -> bool:
     is_absolute = PurePosixPath(location).is_absolute() or PureWindowsPath(location).is_absolute()
     return is_absolute or location.startswith((".", "~", "file:"))
@@ -98,3 +125,70 @@ def parse_spec(text: str) -> Spec:
             raise InputError(f"encoder {text!r}: option {key!r} is given twice")
         options[key] = unquote(value)
     return Spec(head, location if colon else None, options)
+
+
+def signature_of(factory: Callable[..., Any]) -> inspect.Signature:
+    """The signature of a factory; `(**options)` for a function written in C that does not tell its own."""
+    try:
+        return inspect.signature(factory)
+    except (TypeError, ValueError):
+        return inspect.Signature([inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD)])
+
+
+def option_types(factory: Callable[..., Any]) -> tuple[dict[str, object], bool]:
+    """The options of a factory with their types, and whether it takes others too (`**options`)."""
+    names = _globals(factory)
+    parameters = signature_of(factory).parameters.values()
+    types = {p.name: _type_of(p, names) for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    return types, any(p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+def _globals(factory: Any) -> dict[str, object]:
+    """The names that a factory's annotations may use."""
+    while isinstance(factory, partial) or hasattr(factory, "__wrapped__"):
+        factory = factory.func if isinstance(factory, partial) else factory.__wrapped__
+    function = getattr(factory, "__init__", None) if isinstance(factory, type) else factory
+    return getattr(function, "__globals__", {})
+
+
+def _type_of(parameter: inspect.Parameter, names: dict[str, object]) -> object:
+    annotation = parameter.annotation
+    if isinstance(annotation, str):  # `from __future__ import annotations`
+        try:
+            return eval(annotation, names)
+        except Exception:  # a name that is imported for type checkers only, say
+            annotation = parameter.empty
+    if annotation is parameter.empty:
+        return type(parameter.default) if isinstance(parameter.default, bool | int | float) else str
+    return annotation
+
+
+def converted(what: str, text: str, annotation: object) -> object:
+    """The value `text` of the option `what` as the annotated type; of several types, the first that takes it.
+
+    Raises:
+        InputError: it is no value of that type.
+    """
+    if get_origin(annotation) in (Union, UnionType):
+        *firsts, annotation = (kind for kind in get_args(annotation) if kind is not NoneType)
+        for kind in firsts:
+            try:
+                return converted(what, text, kind)
+            except InputError:
+                continue
+    if get_origin(annotation) is Literal:
+        values = {str(value): value for value in get_args(annotation)}
+        if text not in values:
+            raise unknown_name(f"value of {what}", text, values)
+        return values[text]
+    if annotation is bool:
+        if text.lower() not in ("true", "false", "1", "0"):
+            raise InputError(f"{what} is true or false, not {text!r}")
+        return text.lower() in ("true", "1")
+    if annotation is int or annotation is float:
+        try:
+            return int(text) if annotation is int else float(text)
+        except ValueError:
+            kind = "a whole number" if annotation is int else "a number"
+            raise InputError(f"{what} is {kind}, not {text!r}") from None
+    return text

@@ -53,8 +53,8 @@ def check_encoder(
     reference = _encode(encoder, texts, lang)
     scale = float(np.linalg.norm(reference.astype(np.float64), axis=1).max())
 
-    def check_same(found: np.ndarray, rows: Sequence[int], promise: str) -> None:
-        off = np.linalg.norm(found.astype(np.float64) - reference[list(rows)], axis=1)
+    def check_same(vectors: np.ndarray, rows: Sequence[int], promise: str) -> None:
+        off = np.linalg.norm(vectors.astype(np.float64) - reference[list(rows)], axis=1)
         worst = int(off.argmax())
         _check(
             bool(off[worst] <= tolerance * scale),
@@ -74,8 +74,8 @@ def check_encoder(
     for size in (2, 3):
         for start in range(0, len(texts), size):
             part = everything[start : start + size]
-            found = _encode(encoder, [texts[row] for row in part], lang)
-            check_same(found, part, "vectors depend on how many sentences a call has")
+            vectors = _encode(encoder, [texts[row] for row in part], lang)
+            check_same(vectors, part, "vectors depend on how many sentences a call has")
     many = everything * (100 // len(texts) + 2)
     check_same(_encode(encoder, [texts[row] for row in many], lang), many, "duplicates do not have equal rows")
     check_same(_encode(encoder, tuple(texts), lang), everything, "a tuple of sentences is not encoded as a list is")

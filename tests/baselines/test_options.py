@@ -6,11 +6,12 @@ from tiny_models import SENTENCES, write_bert, write_sentence_transformer
 
 from baselines import wheels
 from harness.cache import default_cache_dir
-from harness.registry import EncoderInfo, _option_types, _signature, encoder_info, encoder_names, load_encoder
+from harness.registry import EncoderInfo, encoder_info, encoder_names, load_encoder
+from harness.spec import option_types
 
 
 def options_of(info: EncoderInfo) -> dict:
-    types, takes_any = _option_types(info.factory, _signature(info.factory))
+    types, takes_any = option_types(info.factory)
     assert not takes_any
     return types
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tiny_models import SENTENCES, write_bert, write_sentence_transformer, write_xlm_r
 
-from baselines import batches, huggingface
+from baselines import huggingface
 from baselines.sentence_transformer import load
 from harness.errors import InputError
 from harness.registry import encoder_info, encoder_names, load_encoder
@@ -169,7 +169,7 @@ def test_an_error_in_a_batch_reaches_the_caller():
         raise RuntimeError("out of memory")
 
     with pytest.raises(RuntimeError, match="out of memory"):
-        batches.encode_by_length(["a"] * 99, [1] * 99, fail, dim=2, batch_size=3, workers=2)
+        huggingface.encode_by_length(["a"] * 99, [1] * 99, fail, dim=2, batch_size=3, workers=2)
     assert torch.get_num_threads() == before
 
 
@@ -183,7 +183,7 @@ def test_batches_are_of_similar_length_and_longest_first(workers):
         return np.array([[len(text), 1] for text in batch], dtype=np.float32)
 
     lengths = [len(text) for text in sentences]
-    found = batches.encode_by_length(sentences, lengths, encode, dim=2, batch_size=8, workers=workers)
+    found = huggingface.encode_by_length(sentences, lengths, encode, dim=2, batch_size=8, workers=workers)
     assert found[:, 0].tolist() == lengths
     assert max(map(len, seen)) <= 8
     assert max(max(batch) - min(batch) for batch in seen) <= 8
@@ -198,7 +198,7 @@ def test_a_few_sentences_are_shared_among_the_workers():
         sizes.append(len(batch))
         return np.zeros((len(batch), 1), dtype=np.float32)
 
-    batches.encode_by_length(["a"] * 10, [1] * 10, encode, dim=1, batch_size=32, workers=4)
+    huggingface.encode_by_length(["a"] * 10, [1] * 10, encode, dim=1, batch_size=32, workers=4)
     assert sorted(sizes) == [1, 3, 3, 3]
 
 
@@ -299,9 +299,10 @@ def test_a_model_in_the_hubs_local_cache_needs_no_hub_and_is_known_by_its_commit
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text(commit)
     program = (
-        "from baselines.aliases import _alias\n"
+        "from baselines.aliases import HubModel, hub_encoder\n"
         "from baselines.sentence_transformer import load\n"
-        "info = _alias('example/tiny', 'tiny', dim=16, licence='MIT', mb=5)\n"
+        "model = HubModel(description='tiny', dim=16, location='example/tiny', licence='MIT')\n"
+        "info = hub_encoder(model, mb=5)\n"
         "assert info.is_ready and info.download_mb == 0, info.download_mb\n"
         "encoder = load('example/tiny', device='cpu')\n"
         "print(encoder.fingerprint)\n"

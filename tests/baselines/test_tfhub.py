@@ -21,7 +21,9 @@ from saved_models import (
 )
 
 from baselines import tfhub as module
-from baselines.tfhub import cached_model, load
+from baselines import tfhub_cache
+from baselines.tfhub import load
+from baselines.tfhub_cache import cached_model
 from harness import evaluate
 from harness.errors import InputError
 from harness.mining import normalise
@@ -107,8 +109,8 @@ def test_padding_that_all_rows_have_is_left_out_where_the_encoder_takes_that(tmp
     encoder, preprocessor = write_labse(tmp_path, length=length)
     found = load(str(encoder), preprocessor=str(preprocessor))
     widths = []
-    encode = found._pipeline._encode
-    found._pipeline._encode = lambda features: widths.append(features["input_mask"].shape[1]) or encode(features)
+    encode = found._encode
+    found._encode = lambda features: widths.append(features["input_mask"].shape[1]) or encode(features)
     vectors = found.encode(["ok", "ein mann spielt gitarre"])
     assert widths == [LABSE_LENGTH if length else 6]  # [CLS], four words and [SEP]
     np.testing.assert_array_equal(vectors[0], found.encode(["ok"])[0])
@@ -323,7 +325,7 @@ def test_models_are_kept_in_the_harness_cache_unless_another_is_named(folder, ow
         with pytest.raises(InputError, match=f"unpack it into {own_cache}/"):
             load(f"{site.url}/none/1")
     place = cached_model(f"{site.url}/tiny/1")
-    assert place.parent == own_cache and module._digest(place) == module._digest(folder)
+    assert place.parent == own_cache and tfhub_cache._digest(place) == tfhub_cache._digest(folder)
     assert "TFHUB_CACHE_DIR" not in os.environ and socket.getdefaulttimeout() is None
     assert load(f"{site.url}/tiny/1").fingerprint == fetched.fingerprint
     info = encoder_info("muse-large")
@@ -340,7 +342,7 @@ def test_a_model_that_differs_from_what_was_fetched_first_is_refused(folder, own
         first = load(handle).fingerprint
         place = cached_model(handle)
         pin = place.with_name(f"{place.name}.sha256")
-        assert pin.read_text() == f"{module._digest(folder)}  {handle}\n"
+        assert pin.read_text() == f"{tfhub_cache._digest(folder)}  {handle}\n"
 
         weights = place / "variables" / "variables.data-00000-of-00001"
         weights.write_bytes(weights.read_bytes()[:-1] + b"1")
@@ -365,8 +367,8 @@ def test_what_is_no_saved_model_does_not_stay_in_the_cache_unless_it_was_there(f
         handle = f"{site.url}/tiny/1"
         with pytest.raises(InputError, match=r"cannot fetch .* \(what came has no saved_model.pb\); download"):
             load(handle)
-        place = module._cache_folder(handle)
-        assert not place.exists() and not module._pin(place).exists()
+        place = tfhub_cache._cache_folder(handle)
+        assert not place.exists() and not tfhub_cache._pin(place).exists()
         shutil.copytree(folder, place / "a folder too deep")
         with pytest.raises(InputError, match=f"{place}, where {handle} belongs, has no saved_model.pb; delete it, or"):
             load(handle)
@@ -394,7 +396,7 @@ def test_labse_alias_is_the_pair_of_models_normalised(labse, tmp_path, monkeypat
     info = encoder_info("labse-tfhub")
     for handle, where in zip((info.location, info.options["preprocessor"]), labse, strict=True):
         assert not info.is_ready
-        shutil.copytree(where, module._cache_folder(handle))
+        shutil.copytree(where, tfhub_cache._cache_folder(handle))
     assert info.is_ready
     pair = load_encoder(f"tfhub:{labse[0]}?preprocessor={labse[1]}&output=default&normalize=true")
     alias = load_encoder("labse-tfhub")
@@ -474,6 +476,6 @@ def test_a_folder_never_stands_for_an_address(folder, tmp_path, monkeypatch):
     place = tmp_path / "https:" / "tfhub.dev" / "google" / "universal-sentence-encoder-multilingual" / "3"
     shutil.copytree(folder, place)
     monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(module, "_fetch", lambda handle: (_ for _ in ()).throw(InputError(f"fetching {handle}")))
+    monkeypatch.setattr(tfhub_cache, "_fetch", lambda handle: (_ for _ in ()).throw(InputError(f"fetching {handle}")))
     with pytest.raises(InputError, match="fetching https://tfhub"):
         load_encoder("muse-tfhub")

@@ -10,7 +10,7 @@ import pytest
 from tiny_models import SENTENCES, write_bert, write_sentence_transformer
 
 from baselines import wheels
-from baselines.e5s1 import dequantise_q4_0, read_e5s1
+from baselines.wheels import dequantise_q4_0, read_e5s1
 from harness import evaluate
 from harness.cache import default_cache_dir
 from harness.errors import InputError

@@ -20,6 +20,7 @@ from harness.registry import (
     missing_attributes,
     one_line,
 )
+from harness.spec import converted, option_types
 
 PLUGIN = '''
 from harness.registry import EncoderInfo
@@ -345,14 +346,14 @@ def test_annotated_types(annotation, text, value):
         raise AssertionError("not called")
 
     factory.__annotations__["option"] = annotation
-    types, takes_any = registry._option_types(factory, registry._signature(factory))
-    found = registry._value("option", text, types["option"])
+    types, takes_any = option_types(factory)
+    found = converted("option", text, types["option"])
     assert (found, type(found), takes_any) == (value, type(value), False)
 
 
 def test_value_that_is_no_choice_is_refused_with_the_nearest():
     with pytest.raises(InputError, match="unknown value of encoder 'x': option pooling 'men'; did you mean 'mean'"):
-        registry._value("encoder 'x': option pooling", "men", Literal["mean", "cls"])
+        converted("encoder 'x': option pooling", "men", Literal["mean", "cls"])
 
 
 def test_one_line():

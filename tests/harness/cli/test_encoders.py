@@ -46,7 +46,7 @@ module = EncoderInfo(load, "has none", "x", modules=("sys", "no_such_module_a"),
 untold = EncoderInfo(load, "cannot tell", "x", missing_mb=lambda location: 1 / 0)
 kind = EncoderInfo(load, "opens a folder", "fake", is_kind=True, location_form="DIR", missing_mb=missing)
 both = EncoderInfo(
-    load, "a folder or the usual one", "fake", is_kind=True, location_optional=True, location_form="DIR", fetch=fetch,
+    load, "a folder or the usual one", "fake", is_kind=True, location="", location_form="DIR", fetch=fetch,
     missing_mb=missing,
 )
 made = EncoderInfo(load, "made", "fake", missing_mb=missing, recipe=lambda: None if WEIGHTS.exists() else "make it")
