@@ -6,9 +6,11 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from baselines.huggingface import quiet
 from harness.errors import InputError
 from harness.schema import decoded
 
@@ -17,6 +19,11 @@ TRAINING_FILE = "training.json"
 
 SETTINGS_FILE = "settings.json"
 """What the folder of checkpoints says of the training that they are of."""
+
+Settings = dict[str, Any]
+"""All that tells one training from others, as JSON values by name."""
+
+T = TypeVar("T")
 
 
 def check_folders(out: Path, work: Path, sources: Iterable[str | Path]) -> None:
@@ -65,6 +72,34 @@ def only_training(out: Path) -> Iterator[None]:
         raise InputError(f"another process is training {out}; wait for it, or give another --name or --out") from None
 
 
+@contextmanager
+def new_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
+    """A folder to fill in a `with` block; it gets the name `path` at the end, unless the block raises.
+
+    Until then it has a hidden name beside `path`. What a killed process has left under that name is removed. `replace`:
+    a folder that is at `path` makes way.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    part = path.with_name(f".{path.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    try:
+        yield part
+        if replace and path.exists():
+            shutil.rmtree(path)
+        part.rename(path)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def save_model(model: Any, folder: Path) -> None:
+    """Save a `SentenceTransformer` into a folder, without the library's model card. Raises OSError."""
+    with quiet():
+        model.save_pretrained(str(folder), create_model_card=False)
+
+
 def replace_folder(new: Path, out: Path) -> None:
     """Put the finished model `new` at `out`; a model that is there is kept beside `new`, as `replaced`, until then.
 
@@ -101,20 +136,43 @@ def _check_model(out: Path) -> None:
         )
 
 
-def last_checkpoint(folder: Path) -> Path | None:
+@dataclass(frozen=True)
+class TrainerState:
+    """What is read of the trainer's state in a checkpoint.
+
+    Attributes:
+        global_step: steps that were taken.
+        best_global_step: the step of the best checkpoint, if any was evaluated.
+        log_history: what the trainer logged: losses, and scores as `eval_NAME`, with their `step`.
+    """
+
+    global_step: int
+    best_global_step: int | None
+    log_history: list[dict[str, int | float]]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A whole checkpoint of a training: its folder and the trainer's state."""
+
+    folder: Path
+    state: TrainerState
+
+    @property
+    def step(self) -> int:
+        """The step after which it was written."""
+        return self.state.global_step
+
+
+def last_checkpoint(folder: Path) -> Checkpoint | None:
     """The last checkpoint that is whole: the trainer's state is written last. One that is not is deleted."""
     whole = []
-    for checkpoint in folder.glob("checkpoint-*"):
-        if read_json(checkpoint / "trainer_state.json") is None:
-            shutil.rmtree(checkpoint, ignore_errors=True)  # several processes may be at it
+    for path in folder.glob("checkpoint-*"):
+        if state := read_if_whole(path / "trainer_state.json", TrainerState):
+            whole.append(Checkpoint(path, state))
         else:
-            whole.append(checkpoint)
-    return max(whole, key=step_of, default=None)
-
-
-def step_of(checkpoint: Path) -> int:
-    """The step after which a checkpoint was written."""
-    return int(checkpoint.name.rpartition("-")[2])
+            shutil.rmtree(path, ignore_errors=True)  # several processes may do this at once
+    return max(whole, key=lambda checkpoint: checkpoint.step, default=None)
 
 
 def check_equal(ours: Mapping[str, Any], theirs: Mapping[str, Any], where: Path) -> None:
@@ -127,10 +185,10 @@ def check_equal(ours: Mapping[str, Any], theirs: Mapping[str, Any], where: Path)
             )
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
-    """The object in a JSON file; None if it is not there, cut off, or no object."""
+def read_if_whole(path: Path, kind: type[T]) -> T | None:
+    """The content of a JSON file; None if the file is not there, cut off, or something else."""
     try:
-        return decoded(path.read_bytes(), dict[str, Any])
+        return decoded(path.read_bytes(), kind)
     except (OSError, ValueError):
         return None
 

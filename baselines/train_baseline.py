@@ -1,29 +1,62 @@
-"""`leaderboard train-baseline`: train an NLI-tuned baseline, SBERT's recipe on any transformer."""
+"""`leaderboard train-baseline`: train an NLI-tuned baseline, SBERT's recipe on any transformer.
+
+The options that `leaderboard distill` has too are defined here.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from baselines.training_options import (
-    CpuOption,
-    FreezeLayersOption,
-    FreshOption,
-    KeepLayersOption,
-    OutOption,
-    PrecisionChoice,
-    PrecisionOption,
-    PromptOption,
-    SeedOption,
-    given_command,
-)
 from harness.cli import say
 from harness.cli.options import CacheDirOption, DataDirOption
+from harness.escaping import code, code_block, markdown
+
+if TYPE_CHECKING:
+    from baselines.nli import Trained
+    from baselines.training_data import UsedFile
+
+_PLACES = {"out", "data_dir", "cache_dir", "cpu", "fresh"}  # and machines: not in the model card
+
+
+class PrecisionChoice(str, Enum):
+    """Of the matrix products."""
+
+    fp32 = "fp32"
+    bf16 = "bf16"
+    fp16 = "fp16"
+
+
+OutOption = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", show_default=False, help="Folder to write. Default: models/NAME in the cache folder."),
+]
+KeepLayersOption = Annotated[
+    int | None, typer.Option(metavar="N", min=1, show_default=False, help="Use a transformer's lowest N layers only.")
+]
+FreezeLayersOption = Annotated[
+    int, typer.Option(metavar="N", min=0, help="Do not train a transformer's lowest N layers and its embeddings.")
+]
+PromptOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT",
+        show_default="the start's own",
+        help="What every sentence begins with (`query: ` for e5), stored with the model.",
+    ),
+]
+PrecisionOption = Annotated[PrecisionChoice, typer.Option(help="Mixed precision; weights are fp32.")]
+SeedOption = Annotated[int, typer.Option(metavar="N", min=0, help="Of dropout, batches and new weights.")]
+CpuOption = Annotated[bool, typer.Option("--cpu", help="Do not use a GPU that is there.")]
+FreshOption = Annotated[bool, typer.Option("--fresh", help="Begin anew, and replace a model that was trained before.")]
 
 
 class StageChoice(str, Enum):
@@ -111,10 +144,8 @@ def train_baseline(
 
     if any(importlib.util.find_spec(module) is None for module in _MODULES):
         raise MissingExtraError("train-baseline", "train")
-    from baselines.labelled_pairs import ScoredPairs, joined
-    from baselines.model_card import model_card
     from baselines.nli import Recipe, Stage, resolve_start, train
-    from baselines.training_data import STSB_LANGUAGES, UsedFile, load_nli, load_sts
+    from baselines.training_data import STSB_LANGUAGES, ScoredPairs, joined, load_nli, load_sts
     from harness.cache import default_cache_dir
     from harness.data.sources import open_data_dir
     from harness.names import check_name
@@ -155,20 +186,7 @@ def train_baseline(
         say(f"{file.name}: {file.pairs:,} pairs{''.join(f'; {note}' for note in file.notes)}")
 
     location, own_prompt = resolve_start(start)
-    recipe = Recipe(
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        nli_epochs=nli_epochs,
-        sts_epochs=sts_epochs,
-        max_steps=max_steps,
-        eval_steps=eval_steps,
-        max_length=max_length,
-        freeze_layers=freeze_layers,
-        keep_layers=keep_layers,
-        prompt=own_prompt if prompt is None else prompt,
-        precision=precision.value,
-        seed=seed,
-    )
+    recipe = Recipe(**{**given_fields(context, Recipe), "prompt": own_prompt if prompt is None else prompt})
     command = given_command(context, "train-baseline", _shown)
     folder = (out or default_cache_dir() / "models" / name).expanduser().absolute()
     train(
@@ -198,3 +216,104 @@ def _shown(key: str, value: Any) -> str:
 def _place_free(start: str) -> str:
     """A folder's name alone; a hub id or alias as it is."""
     return Path(start).absolute().name if Path(start).is_dir() else start
+
+
+def given_command(context: typer.Context, name: str, show: Callable[[str, Any], str]) -> str:
+    """The command that was given, as one can repeat it elsewhere: without options that name places or machines.
+
+    `show` writes a value, given the name of its parameter, without the place of a file.
+    """
+    words = ["leaderboard", name]
+    for parameter in context.command.params:
+        key = parameter.name or ""
+        source = context.get_parameter_source(key)
+        if source is None or source.name != "COMMANDLINE" or key in _PLACES:
+            continue
+        value = context.params[key]
+        for item in value if isinstance(value, list | tuple) else [value]:
+            if parameter.param_type_name == "option":
+                words.append(parameter.opts[0])
+            if not isinstance(item, bool):
+                words.append(item.value if isinstance(item, Enum) else show(key, item))
+    return shlex.join(words)
+
+
+def given_fields(context: typer.Context, kind: type) -> dict[str, Any]:
+    """The values of the options that are named as fields of the dataclass `kind`, but for those that are None."""
+    values = {field.name: context.params.get(field.name) for field in fields(kind)}
+    return {
+        name: value.value if isinstance(value, Enum) else value for name, value in values.items() if value is not None
+    }
+
+
+_STAGES = {
+    "nli": "softmax classifier over (u, v, |u - v|) on NLI pairs",
+    "sts": "regression of cosine similarity on STS scores; the checkpoint with the best dev score",
+}
+
+
+def model_card(
+    name: str, start: str, command: str, trained: Trained, train: Sequence[UsedFile], dev: Sequence[UsedFile]
+) -> str:
+    """The model card in Markdown, with the hub's metadata at its head. `command` is what made the model."""
+    from harness.provenance import versions
+
+    settings = trained.settings
+    stages = [f"{stage}: {steps:,} steps, {_STAGES[stage]}" for stage, steps in trained.steps.items()]
+    if trained.best_step is not None:
+        stages[-1] += f" (of step {trained.best_step:,})"
+    scores = [
+        f"| {markdown(dev_set)} | {before:.2f} | {trained.dev_after[dev_set]:.2f} |"
+        for dev_set, before in trained.dev_before.items()
+    ]
+    shown = {key: value for key, value in settings.items() if not isinstance(value, dict | list) and value is not None}
+    packages = versions(["sentence_transformers"])
+    lines = [
+        "---",
+        "library_name: sentence-transformers",
+        "pipeline_tag: sentence-similarity",
+        "tags: [sentence-transformers, feature-extraction, sentence-similarity]",
+        "---",
+        "",
+        f"# {markdown(name)}",
+        "",
+        f"{code(start)} tuned by the recipe of [Sentence-BERT](https://arxiv.org/abs/1908.10084), with",
+        "",
+        code_block(command),
+        "",
+        "Stages:",
+        "",
+        *(f"- {stage}" for stage in stages),
+        "",
+        "## Data",
+        "",
+        "| file | used for | pairs | licence | SHA-256 | notes |",
+        "|---|---|---|---|---|---|",
+        *(_row(file, "training") for file in train),
+        *(_row(file, "dev") for file in dev),
+        "",
+        f"The weights that it began with, {code(start)}, have their own licence.",
+        "",
+        "## Dev scores",
+        "",
+        "Spearman's rho x 100 of cosine similarity, without the rows that are in STS 2017. The checkpoint was chosen",
+        "on the same pairs.",
+        "",
+        "| dev set | before | after |",
+        "|---|---|---|",
+        *(scores or ["| none | | |"]),
+        "",
+        "## Settings",
+        "",
+        "| setting | value |",
+        "|---|---|",
+        *(f"| {markdown(key)} | {code(str(value), in_table=True)} |" for key, value in shown.items()),
+        *(f"| {markdown(package)} | {markdown(number)} |" for package, number in packages.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _row(file: UsedFile, use: str) -> str:
+    licence = file.licence or "not known (a file of the user's own)"
+    cells = (file.name, use, f"{file.pairs:,}", licence, file.sha256[:16], "; ".join(file.notes))
+    return f"| {' | '.join(map(markdown, cells))} |"

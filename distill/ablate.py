@@ -25,13 +25,12 @@ from baselines.sentence_transformer import SentenceTransformerEncoder
 from distill.ablation_page import Run, write_page
 from distill.corpora import find_corpora
 from distill.development import PAIRS_PER_LANGUAGE, Development, DevPairs, DevSts, distinct, hold_out
-from distill.filters import Filters
+from distill.distillation import stored_pairs, stored_vectors
 from distill.grid import Grid, Score, Settings, read_grid, resolve_score
-from distill.pairs import PairStore, Part
+from distill.pairs import Filters, PairStore, Part
 from distill.progress import Watcher
 from distill.start import make_student, teacher_projection
 from distill.static import StaticEncoder
-from distill.stores import stored_pairs, stored_vectors
 from distill.students import static_student
 from distill.teacher import TeacherVectors
 from distill.training import STATIC, Recipe, check_recipe, train

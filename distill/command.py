@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from baselines.training_options import (
+from baselines.train_baseline import (
     CpuOption,
     FreezeLayersOption,
     FreshOption,

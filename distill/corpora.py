@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from baselines.labelled_pairs import read_sts
+from baselines.training_data import read_sts
 from harness.data.catalogue import find_set
 from harness.data.parallel import (
     FOLDER,

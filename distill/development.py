@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.labelled_pairs import ScoredPairs, read_sts
+from baselines.training_data import ScoredPairs, read_sts
 from harness.data.leakage import EvaluationSentences
 from harness.data.sources import DataDir
 from harness.errors import InputError
 from harness.mining import nearest, normalise
 
 if TYPE_CHECKING:
-    from distill.pairs import PairStore
+    from distill.pairs import Pairs, Part
 
 PAIRS_PER_LANGUAGE = 200
 STS_ROWS = 200
@@ -101,7 +101,7 @@ class Development:
         """SHA-256 of the sentences, which tells one development set from another."""
         return hashlib.sha256("\n".join(self._texts).encode("utf-8", "surrogatepass")).hexdigest()
 
-    def kept(self, pairs: PairStore) -> NDArray[np.int64]:
+    def kept(self, pairs: Pairs) -> NDArray[np.int64]:
         """The numbers of the pairs to train on: their sources are not held out. int64, ascending."""
         return np.flatnonzero(~self.is_held_out[pairs.source_rows])
 
@@ -166,7 +166,7 @@ class Development:
 
 
 def hold_out(
-    pairs: PairStore,
+    pairs: Pairs,
     guard: Collection[str] | EvaluationSentences,
     data: DataDir | None = None,
     *,
@@ -189,7 +189,7 @@ def hold_out(
         InputError: too few pairs to hold any out, or a damaged file of the STS Benchmark.
     """
     is_held_out = np.zeros(len(pairs.sources), dtype=np.bool_)
-    by_language: dict[str, list[Any]] = {}
+    by_language: dict[str, list[Part]] = {}
     for part in pairs.parts:
         by_language.setdefault(part.target_lang, []).append(part)
     dev = {}
@@ -212,14 +212,14 @@ def hold_out(
     return Development(dev, sts, is_held_out)
 
 
-def _draw(part: Any, number: int) -> NDArray[np.int64]:
+def _draw(part: Part, number: int) -> NDArray[np.int64]:
     """Pairs of one corpus; they depend on no other corpus."""
-    size = part.stop - part.start
+    size = len(part)
     random = np.random.default_rng([_SEED, zlib.crc32(part.name.encode())])
     return np.sort(part.start + random.permutation(size)[: min(number, size // _LARGEST_SHARE)]).astype(np.int64)
 
 
-def distinct(pairs: PairStore, numbers: NDArray[np.int64]) -> DevPairs | None:
+def distinct(pairs: Pairs, numbers: NDArray[np.int64]) -> DevPairs | None:
     """Those of the pairs whose source and target are not in an earlier one: equal sentences have no one translation."""
     rows: list[int] = []
     sources: dict[str, None] = {}

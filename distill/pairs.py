@@ -9,26 +9,26 @@ from __future__ import annotations
 
 import json
 import mmap
-import shutil
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b, sha256
 from itertools import islice
 from pathlib import Path
-from typing import Any, overload
+from typing import Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from baselines.model_folder import as_json, new_folder
 from distill.corpora import Corpus, read_pairs
-from distill.filters import Filters
 from harness.data.leakage import EvaluationSentences
 from harness.data.sources import content_sha256
 from harness.errors import InputError
 from harness.files import locked
 from harness.results import cannot_write
-from harness.schema import decoded
+from harness.schema import read_json
 
 _VERSION = 1
 _INFO, _SOURCES, _TARGETS, _ROWS = "pairs.json", "sources", "targets", "source_rows"
@@ -39,6 +39,61 @@ Progress = Callable[[str, int, "int | None"], None]
 """Told of a build as it goes: a corpus's name, pairs read so far, and how many in all, which is not known (None)."""
 
 
+REASONS = ("empty", "long", "ratio", "identical", "leakage", "duplicate")
+"""Why a pair is dropped; the first that holds counts. `duplicate` is found by the store, which sees all pairs."""
+
+_SLACK = 15  # characters by which short sentences may differ whatever their ratio: "Hi." is "Guten Tag!"
+# Characters that take two columns on a screen (East Asian Width W and F, Unicode Annex 11): they say about as much as
+# two or three letters.
+_WIDE = re.compile(
+    "[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60"
+    "\uffe0-\uffe6\U00020000-\U0003fffd]"
+)
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What a pair must be like.
+
+    Attributes:
+        max_characters: of each sentence; 250 as in sentence-transformers' script for the paper.
+        max_ratio: how many times as wide (wide characters count twice) the longer sentence may be as the shorter one,
+            15 characters more being free.
+        drop_identical: whether source and target must differ in more than case.
+        drop_duplicates: whether a pair counts once in all the corpora of one language pair.
+    """
+
+    max_characters: int = 250
+    max_ratio: float = 3.0
+    drop_identical: bool = True
+    drop_duplicates: bool = True
+
+    def __post_init__(self) -> None:
+        if self.max_characters < 1 or not self.max_ratio >= 1:
+            raise InputError(
+                f"max_characters {self.max_characters} and max_ratio {self.max_ratio:g}: both must be at least 1"
+            )
+
+    def reason_to_drop(self, source: str, target: str, guard: EvaluationSentences) -> str | None:
+        """Why a pair is dropped (see `REASONS`), or None; `guard` holds the sentences that are evaluated on."""
+        if not source or not target:
+            return "empty"
+        if len(source) > self.max_characters or len(target) > self.max_characters:
+            return "long"
+        narrow, wide = sorted((_width(source), _width(target)))
+        if wide > self.max_ratio * narrow + _SLACK:
+            return "ratio"
+        if self.drop_identical and source.casefold() == target.casefold():
+            return "identical"
+        if source in guard or target in guard:
+            return "leakage"
+        return None
+
+
+def _width(text: str) -> int:
+    return len(text) if text.isascii() else len(text) + len(_WIDE.findall(text))
+
+
 @dataclass(frozen=True)
 class Part:
     """The pairs of one corpus: those numbered `start` to `stop` - 1.
@@ -47,7 +102,7 @@ class Part:
         name: of the corpus, with its languages.
         target_lang: ISO 639 code.
         start, stop: where its pairs are.
-        dropped: pairs left out, by reason (see `distill.filters.REASONS`).
+        dropped: pairs left out, by reason (see `REASONS`).
         licence: empty if it is not known.
         sha256: of the corpus's files.
     """
@@ -94,6 +149,35 @@ class Texts(Sequence[str]):
         return Texts, (self._path,)
 
 
+class Pairs(Protocol):
+    """Pairs to train on: those of a store, or a selection of them; see `PairStore`."""
+
+    @property
+    def sources(self) -> Sequence[str]:
+        """The distinct source sentences."""
+
+    @property
+    def source_rows(self) -> NDArray[np.int32]:
+        """For each pair the row of its source."""
+
+    @property
+    def targets(self) -> Sequence[str]:
+        """For each pair its target."""
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """What each corpus gave, in the order of the pairs."""
+
+
+@dataclass(frozen=True)
+class _Contents:
+    """What `pairs.json` says of a store."""
+
+    digest: str
+    guarded: dict[str, int]
+    parts: list[Part]
+
+
 class PairStore:
     """An open store; it can be pickled, and is opened again where it is unpickled.
 
@@ -106,14 +190,13 @@ class PairStore:
         guarded: how many sentences of each evaluation set the pairs were held against.
     """
 
-    def __init__(self, folder: Path, info: dict[str, Any]):
+    def __init__(self, folder: Path):
+        info = read_json(folder / _INFO, _Contents)
         self._folder = folder
         self.sources = Texts(folder / _SOURCES)
         self.targets = Texts(folder / _TARGETS)
         self.source_rows: NDArray[np.int32] = np.memmap(folder / _ROWS, dtype="<i4", mode="r")
-        self.parts = [Part(**part) for part in info["parts"]]
-        self.digest: str = info["digest"]
-        self.guarded: dict[str, int] = info["guarded"]
+        self.parts, self.digest, self.guarded = info.parts, info.digest, info.guarded
         if not len(self.source_rows) == len(self.targets) == self.parts[-1].stop:
             raise ValueError("the files have different lengths")
 
@@ -127,8 +210,8 @@ class PairStore:
     def open(cls, folder: Path) -> PairStore:
         """The store in a folder. Raises InputError if there is none, or if it is damaged."""
         try:
-            return cls(folder, decoded((folder / _INFO).read_bytes(), dict[str, Any]))
-        except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+            return cls(folder)
+        except (OSError, ValueError, IndexError, InputError) as error:
             raise InputError(f"{folder}: no store of pairs, or a damaged one ({error}); remove it") from None
 
     @classmethod
@@ -172,7 +255,9 @@ class PairStore:
             # Of several processes that train together, one builds.
             with locked(folder.with_name(f"{folder.name}.lock")):
                 if not _is_current(folder, digest):
-                    _build(corpora, checksums, digest, filters, guard, folder, progress)
+                    with new_folder(folder, replace=True) as fresh:
+                        parts = _write(corpora, checksums, filters, guard, fresh, progress)
+                        (fresh / _INFO).write_bytes(as_json(asdict(_Contents(digest, guard.counts, parts))))
                 return cls.open(folder)
         except OSError as error:
             raise cannot_write(folder, error) from None
@@ -190,40 +275,17 @@ def _is_current(folder: Path, digest: str) -> bool:
         return False  # damaged: it is built again
 
 
-def _build(
-    corpora: Sequence[Corpus],
-    checksums: Sequence[str],
-    digest: str,
-    filters: Filters,
-    guard: EvaluationSentences,
-    folder: Path,
-    progress: Progress | None,
-) -> None:
-    fresh = folder.with_name(f"{folder.name}.part")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir()
-    try:
-        parts = _write(corpora, checksums, filters, guard, fresh, progress)
-        info = {"digest": digest, "guarded": guard.counts, "parts": [asdict(part) for part in parts]}
-        (fresh / _INFO).write_text(json.dumps(info, indent=1, sort_keys=True, ensure_ascii=False), encoding="utf-8")
-        if folder.exists():
-            shutil.rmtree(folder)
-        fresh.replace(folder)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-
-
 def _checksum(corpus: Corpus) -> str:
     return sha256("".join(f"{content_sha256(path)}\n" for path in corpus.files).encode()).hexdigest()
 
 
 def _digest(corpora: Sequence[Corpus], checksums: Sequence[str], filters: Filters, guard: EvaluationSentences) -> str:
     """One checksum of everything that the pairs depend on, and of nothing else, such as where the files are."""
-    said = [
+    sources = [
         [corpus.name, corpus.format, corpus.is_swapped, corpus.min_score, corpus.licence, checksum]
         for corpus, checksum in zip(corpora, checksums, strict=True)
     ]
-    content = json.dumps([_VERSION, said, asdict(filters), guard.digest])
+    content = json.dumps([_VERSION, sources, asdict(filters), guard.digest])
     return sha256(content.encode()).hexdigest()
 
 
@@ -261,7 +323,8 @@ def _write(
     for corpus in corpora:
         dropped: Counter[str] = Counter()
         n_read = n_kept = 0
-        for block in _blocks(read_pairs(corpus)):
+        pairs = read_pairs(corpus)
+        while block := list(islice(pairs, _BLOCK)):
             kept = _filtered(block, filters, guard, dropped)
             sources.add(source for source, _ in kept)
             targets.add(target for _, target in kept)
@@ -276,12 +339,15 @@ def _write(
     source_hashes, target_hashes = np.concatenate(sources.hashes), np.concatenate(targets.hashes)
     if filters.drop_duplicates:
         # The hashes are uniform already; an odd factor keeps (a, b) and (b, a) apart.
-        kept_rows = _firsts(source_hashes * _MIX + target_hashes + np.repeat(np.concatenate(languages), sizes))
+        pair_hashes = source_hashes * _MIX + target_hashes + np.repeat(np.concatenate(languages), sizes)
+        kept_rows = np.sort(np.unique(pair_hashes, return_index=True)[1])  # where each occurs first
     else:
         kept_rows = np.arange(len(source_hashes))
     del target_hashes
     if not len(kept_rows):
-        raise InputError(f"no pair is left of {len(corpora)} corpora: {_in_words(sum(drops, Counter()))}")
+        reasons = sum(drops, Counter[str]()).most_common()
+        dropped_as = ", ".join(f"{number:,} dropped as {reason}" for reason, number in reasons)
+        raise InputError(f"no pair is left of {len(corpora)} corpora: {dropped_as}")
     _copy(targets, kept_rows, folder / _TARGETS)
     firsts, source_rows = _numbered(source_hashes[kept_rows])
     _copy(sources, kept_rows[firsts], folder / _SOURCES)
@@ -298,28 +364,17 @@ def _write(
     return parts
 
 
-def _blocks(pairs: Iterator[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
-    while block := list(islice(pairs, _BLOCK)):
-        yield block
-
-
 def _filtered(
     block: Iterable[tuple[str, str]], filters: Filters, guard: EvaluationSentences, dropped: Counter[str]
 ) -> list[tuple[str, str]]:
     kept = []
-    for one, two in block:
-        source, target = one.strip(), two.strip()
+    for source, target in ((left.strip(), right.strip()) for left, right in block):
         reason = filters.reason_to_drop(source, target, guard)
         if reason is None:
             kept.append((source, target))
         else:
             dropped[reason] += 1
     return kept
-
-
-def _firsts(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The places at which a hash occurs for the first time, in order."""
-    return np.sort(np.unique(hashes, return_index=True)[1])
 
 
 def _numbered(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -347,10 +402,6 @@ def _copy(column: _Column, rows: NDArray[np.int64], path: Path) -> None:
     offsets = np.concatenate([[0], np.cumsum(lengths[rows], dtype=np.int64)])
     offsets.astype("<i8").tofile(path.with_suffix(".offsets"))
     column.path.unlink()
-
-
-def _in_words(dropped: Counter[str]) -> str:
-    return ", ".join(f"{number:,} dropped as {reason}" for reason, number in dropped.most_common())
 
 
 def _map(path: Path) -> mmap.mmap | bytes:

@@ -1,13 +1,24 @@
-"""Batches that mix corpora: how many pairs of each corpus a batch has, and which."""
+"""What a student is fed: batches that mix corpora, and their texts as the student's input."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from distill.vocabulary import Tokens, tokenise
 from harness.errors import InputError
+
+if TYPE_CHECKING:
+    from distill.pairs import Pairs
+    from distill.progress import Watcher
+
+Features = Callable[[NDArray[np.int64]], dict[str, Any]]
+"""Turns row numbers of texts into the input of a student."""
 
 _CHUNK = 4096  # steps counted at a time
 
@@ -163,3 +174,101 @@ def _quotas(rates: NDArray[np.float64], caps: NDArray[np.int64], total: int) -> 
     order = np.argsort(-np.where(whole < caps, quotas - whole, -1.0), kind="stable")
     whole[order[: total - int(whole.sum())]] += 1
     return whole
+
+
+class TrainingPairs:
+    """The pairs to train on, as sentence-transformers' trainer takes a data set.
+
+    Args:
+        pairs: a store of pairs.
+        kept: the numbers of those to train on, ascending.
+        source_features, target_features: of the sources by their rows, and of the targets by the pairs' numbers.
+    """
+
+    column_names = ("source", "target", "label")
+    _sentence_transformers_preprocessed = True  # the trainer has nothing to add
+
+    def __init__(self, pairs: Pairs, kept: NDArray[np.int64], source_features: Features, target_features: Features):
+        self._pairs, self._kept = pairs, kept
+        self._source_features, self._target_features = source_features, target_features
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __getitems__(self, numbers: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """A batch: the rows of the sources, and the numbers of the pairs."""
+        chosen = self._kept[np.asarray(numbers)]
+        return np.asarray(self._pairs.source_rows[chosen], dtype=np.int64), chosen
+
+    def loader(self, batches: MixedBatches, batch_size: int, parts: int, pin_memory: bool) -> Any:
+        """A `DataLoader` of the batches, each cut into `parts`: computed one after the other, or on several GPUs."""
+        import torch
+
+        def collate(batch: tuple[NDArray[np.int64], NDArray[np.int64]]) -> dict[str, Any]:
+            rows, numbers = batch
+            inputs = {f"source_{name}": value for name, value in self._source_features(rows).items()}
+            inputs |= {f"target_{name}": value for name, value in self._target_features(numbers).items()}
+            return {**inputs, "label": torch.from_numpy(rows)}
+
+        loader: Any = torch.utils.data.DataLoader  # its types know no data set that reads batch by batch
+        sampler = _BatchParts(batches, parts, batch_size)
+        return loader(self, batch_sampler=sampler, collate_fn=collate, pin_memory=pin_memory)
+
+
+class _BatchParts:
+    """The batches, each cut into parts that mix the corpora in about the same way."""
+
+    def __init__(self, batches: MixedBatches, parts: int, batch_size: int):
+        self._batches, self._parts = batches, parts
+        self.batch_size, self.drop_last = batch_size // parts, True  # accelerate asks for them
+
+    def __len__(self) -> int:
+        return len(self._batches) * self._parts
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for batch in self._batches:
+            for part in range(self._parts):
+                yield batch[part :: self._parts].tolist()
+
+
+def student_features(
+    student: Any, pairs: Pairs, n_texts: int, folder: Path, progress: Watcher
+) -> tuple[Features, Features]:
+    """What turns sources and targets into a student's input.
+
+    `n_texts` is how many a training reads. A static student, whose steps are fast, has them tokenised beforehand, in
+    `folder`, if that are more than there are.
+    """
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+    sides = {"sources": pairs.sources, "targets": pairs.targets}
+    prompt = student.prompts.get(student.default_prompt_name or "") or None
+    if prompt or not isinstance(student[0], StaticEmbedding):
+        of_side = [partial(_preprocessed, student, prompt, texts) for texts in sides.values()]
+    elif n_texts > sum(map(len, sides.values())):
+        note = partial(progress.count, "texts tokenised")
+        tokenizer = student[0].tokenizer
+        stored = [Tokens.build(tokenizer, texts, folder / name, note) for name, texts in sides.items()]
+        of_side = [partial(_stored_bags, tokens) for tokens in stored]
+    else:
+        of_side = [partial(_bags, student[0].tokenizer, texts) for texts in sides.values()]
+    return of_side[0], of_side[1]
+
+
+def _preprocessed(student: Any, prompt: str | None, texts: Sequence[str], rows: NDArray[np.int64]) -> dict[str, Any]:
+    return dict(student.preprocess([texts[row] for row in rows.tolist()], prompt=prompt))
+
+
+def _stored_bags(tokens: Tokens, rows: NDArray[np.int64]) -> dict[str, Any]:
+    return _tensors(*tokens.bags(rows))
+
+
+def _bags(tokenizer: Any, texts: Sequence[str], rows: NDArray[np.int64]) -> dict[str, Any]:
+    ids, lengths = tokenise(tokenizer, [texts[row] for row in rows.tolist()])
+    return _tensors(ids, np.cumsum(lengths) - lengths)
+
+
+def _tensors(ids: NDArray[np.int64], starts: NDArray[np.int64]) -> dict[str, Any]:
+    import torch
+
+    return {"input_ids": torch.from_numpy(ids), "offsets": torch.from_numpy(starts)}

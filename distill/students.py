@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from baselines.batches import legal_text
 from baselines.huggingface import Precision, open_model, torch_dtype
-from baselines.nli import keep_layers as keep
 from baselines.nli import open_start
 from baselines.sentence_transformer import set_max_length
 from distill.vocabulary import piece_texts, prune_tokenizer
@@ -65,6 +64,8 @@ def transformer_student(
     from sentence_transformers.base.modules import Dense
     from sentence_transformers.sentence_transformer.modules import Pooling
 
+    from baselines import trainer
+
     if dim < 1:
         raise InputError(f"a student has at least 1 dimension, not {dim}")
     loaded, _ = open_model(location, None, lambda source: open_start(source, on_cpu))
@@ -72,7 +73,7 @@ def transformer_student(
         raise InputError(f"{location!r} has no transformer; name another, or a static student (static:...)")
     set_max_length("student", loaded, max_length)
     if keep_layers is not None:
-        keep(loaded, keep_layers)
+        trainer.keep_layers(loaded, keep_layers)
     if vocabulary is not None:
         if counts is None:
             raise InputError("a vocabulary is pruned by the counts of its tokens; none were given")
@@ -114,6 +115,19 @@ def with_fitted_projection(student: Any, texts: Sequence[str], vectors: Floats, 
         prompts=student.prompts,
         default_prompt_name=student.default_prompt_name,
     )
+
+
+def set_up(student: Any, dropout: float | None) -> None:
+    """What holds while a student is trained, and is not saved with it."""
+    import torch
+
+    if dropout is not None:
+        for module in student.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = dropout
+    if student.device.type == "cpu" and student.transformers_model is not None:
+        # The fused kernel's gradient is slow there (benchmarks/training.py).
+        student.transformers_model.set_attn_implementation("eager")
 
 
 def encode(student: Any, texts: Sequence[str], precision: Precision = "fp32") -> NDArray[np.float32]:

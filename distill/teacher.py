@@ -32,24 +32,44 @@ _INFO, _VECTORS, _DONE = "store.json", "vectors.npy", "done"
 class TeacherVectors:
     """The vectors of a complete store, by row number; `build` fills a store first, `open` wants a complete one.
 
+    Args:
+        vectors: float (sentences, teacher's dim), read when they are asked for.
+        fingerprint: the teacher's.
+        digest: SHA-256 of the sentences of the store, in order.
+        rows: which of the vectors these are; None: all.
+        projection: (teacher's dim, dim), applied to every vector; None: the vectors as they are.
+
     Attributes:
         dim: length of a vector.
-        fingerprint: the teacher's.
-        digest: SHA-256 of the sentences, in order.
     """
 
-    def __init__(self, vectors: NDArray[np.floating[Any]], fingerprint: str, digest: str):
-        self.dim = int(vectors.shape[1])
-        self.fingerprint = fingerprint
-        self.digest = digest
-        self._vectors = vectors
+    def __init__(
+        self,
+        vectors: NDArray[np.floating[Any]],
+        fingerprint: str,
+        digest: str,
+        rows: NDArray[np.int64] | None = None,
+        projection: NDArray[np.float32] | None = None,
+    ):
+        self.fingerprint, self.digest = fingerprint, digest
+        self._vectors, self._rows, self._projection = vectors, rows, projection
+        self.dim = int((vectors if projection is None else projection).shape[1])
 
     def __len__(self) -> int:
-        return len(self._vectors)
+        return len(self._vectors if self._rows is None else self._rows)
 
     def __getitem__(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """The vectors of an array of row numbers, float32 (len(rows), dim)."""
-        return np.asarray(self._vectors[rows], dtype=np.float32)
+        vectors = np.asarray(self._vectors[rows if self._rows is None else self._rows[rows]], dtype=np.float32)
+        return vectors if self._projection is None else vectors @ self._projection
+
+    def projected(self, projection: NDArray[np.float32] | None) -> TeacherVectors:
+        """These vectors in another space."""
+        return TeacherVectors(self._vectors, self.fingerprint, self.digest, self._rows, projection)
+
+    def selected(self, rows: NDArray[np.int64]) -> TeacherVectors:
+        """The vectors of these rows alone."""
+        return TeacherVectors(self._vectors, self.fingerprint, self.digest, rows, self._projection)
 
     @classmethod
     def open(cls, folder: Path) -> TeacherVectors:

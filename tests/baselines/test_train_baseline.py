@@ -16,8 +16,8 @@ WORDS = sorted({word.strip(",") for text in SENTENCES for word in text.split()})
 
 
 def test_names_on_the_model_card_are_text() -> None:
-    from baselines.model_card import model_card
     from baselines.nli import Trained
+    from baselines.train_baseline import model_card
     from baselines.training_data import UsedFile
 
     def body(text: str) -> str:

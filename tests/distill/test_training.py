@@ -25,7 +25,9 @@ pytest.importorskip("datasets")
 pytest.importorskip("matplotlib")
 
 from distill import training  # noqa: E402
-from distill.training import STATIC, Recipe, evaluate_every, mixed_batches, set_up  # noqa: E402
+from distill.sampler import TrainingPairs  # noqa: E402
+from distill.students import set_up  # noqa: E402
+from distill.training import STATIC, Recipe, evaluate_every, mixed_batches  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -207,22 +209,20 @@ def test_the_folder_is_safe_and_whole(undisturbed):
 
 def test_no_batch_has_a_sentence_of_the_development_set(files, tmp_path, monkeypatch):
     seen, held_out = set(), set()
-    read = training._Pairs.__getitems__
+    read = TrainingPairs.__getitems__
 
     def spy(self, numbers):
         batch = read(self, numbers)
         seen.update(self._pairs.sources[row] for row in batch[0].tolist())
         return batch
 
-    start_of = training.train
-
     def keep(recipe, pairs, teacher, student, development, *rest, **options):
         for language in development.pairs.values():
             held_out.update(language.sources)
-        return start_of(recipe, pairs, teacher, student, development, *rest, **options)
+        return training.train(recipe, pairs, teacher, student, development, *rest, **options)
 
-    monkeypatch.setattr(training._Pairs, "__getitems__", spy)
-    monkeypatch.setattr(training, "train", keep)
+    monkeypatch.setattr(TrainingPairs, "__getitems__", spy)
+    monkeypatch.setattr("distill.distillation.train", keep)
     trained = run(files, tmp_path / "model", recipe=replace(FAST, max_steps=40))
     english = {line.partition("\t")[0] for path in files for line in path.read_text().splitlines()}
     assert 30 <= len(held_out) <= 42  # a tenth of each file, some of them in both
@@ -306,8 +306,7 @@ def test_two_trainings_of_one_folder(files, tmp_path):
 def probe_target(files):
     from distill.corpora import open_corpus
     from distill.development import hold_out
-    from distill.filters import Filters
-    from distill.pairs import PairStore
+    from distill.pairs import Filters, PairStore
     from harness.data.leakage import EvaluationSentences
 
     guard = EvaluationSentences(["nothing"])
@@ -429,9 +428,9 @@ def test_evaluations_take_little_of_the_time():
 
 
 def test_tokens_are_those_that_the_library_takes(tmp_path):
+    from distill.tokens import Tokens
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-    from distill.tokens import Tokens
     from distill.vocabulary import train_tokenizer
 
     texts = ["ba de fi", "", "go", "fi fi ba", "?"] * 3
@@ -449,8 +448,10 @@ def test_tokens_are_those_that_the_library_takes(tmp_path):
 
 def test_tokenised_beforehand_or_not_is_the_same(files, tmp_path, monkeypatch, undisturbed):
     """The undisturbed one reads 768 texts, of 720."""
-    monkeypatch.setattr(training, "Tokens", None)
-    columns = training._columns
-    monkeypatch.setattr(training, "_columns", lambda student, pairs, n_texts, *rest: columns(student, pairs, 0, *rest))
+    monkeypatch.setattr("distill.sampler.Tokens", None)
+    features = training.student_features
+    monkeypatch.setattr(
+        training, "student_features", lambda student, pairs, n_texts, *rest: features(student, pairs, 0, *rest)
+    )
     run(files, tmp_path / "model")
     assert folder_digest(tmp_path / "model") == folder_digest(undisturbed[0])
