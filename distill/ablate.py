@@ -16,11 +16,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from baselines.model_folder import as_json
 from baselines.sentence_transformer import SentenceTransformerEncoder
 from distill.ablation_page import Run, write_page
 from distill.corpora import find_corpora
@@ -104,7 +105,7 @@ def ablate(
                 continue  # too few pairs: the cell stays empty
             run = _distilled(material, chosen, settings, seed, scores[settings], data, on_cpu)
             try:
-                write_atomically(path, run.to_json())
+                write_atomically(path, as_json(asdict(run)))
             except OSError as error:
                 raise cannot_write(path, error) from None
             listed = ", ".join(f"{name} {value:.2f}" for name, value in run.scores.items())
@@ -123,28 +124,28 @@ def ablate(
 def _resolved(grid: Grid, data: DataDir) -> dict[Settings, dict[Score, Score]]:
     """Which scores are wanted of which distillation, and on which data (published or a stand-in) each is measured."""
     present: dict[str, set[str]] = {}
-    found: dict[Settings, dict[Score, Score]] = {}
+    resolved: dict[Settings, dict[Score, Score]] = {}
     for settings, scores in grid.scores().items():
-        found[settings] = {}
+        resolved[settings] = {}
         for score in sorted(scores, key=str):
             task = get_task(score.task)
             if task.name not in present:
                 sources = task.sources(data)
                 present[task.name] = {*sources, *task.averages(sources)}
-            found[settings][score] = resolve_score(score, present[task.name])
-    return found
+            resolved[settings][score] = resolve_score(score, present[task.name])
+    return resolved
 
 
 def _gather(grid: Grid, settings: Iterable[Settings], data: DataDir, teacher: Encoder, progress: Watcher) -> _Material:
     """The pairs of all corpora in the languages of a grid, with the teacher's vectors. Raises InputError."""
     known = {corpus.target_lang for corpus in find_corpora(data.root)}
     languages: set[str] = set()
-    for one in settings:
-        of_corpora = {corpus.target_lang for corpus in find_corpora(data.root, one.corpora)}  # refuses unknown names
-        for language in one.languages:
+    for each in settings:
+        of_corpora = {corpus.target_lang for corpus in find_corpora(data.root, each.corpora)}  # refuses unknown names
+        for language in each.languages:
             if language not in known:
                 raise unknown_name("language", language, known)
-        languages |= set(one.languages) or of_corpora
+        languages |= set(each.languages) or of_corpora
     corpora = find_corpora(data.root, languages=sorted(languages))
     guard = leakage_guard(data)
     pairs = stored_pairs(corpora, Filters(), guard, progress)
@@ -173,34 +174,8 @@ class _Texts(Sequence[str]):
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """Some of the teacher's vectors in the student's space, read when they are asked for: what an array is needed for.
-
-    Attributes:
-        teacher: all vectors.
-        rows: which.
-        projection: (teacher's dim, student's dim); None: the spaces are one.
-    """
-
-    teacher: TeacherVectors
-    rows: NDArray[np.int64]
-    projection: NDArray[np.float32] | None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.rows), self.teacher.dim if self.projection is None else self.projection.shape[1]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, index: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
-        vectors = self.teacher[self.rows[index]]
-        return vectors if self.projection is None else vectors @ self.projection
-
-
-@dataclass(frozen=True)
 class _Selection:
-    """Some of the pairs of a store, as a `PairStore` has them; development sentences are among the sources."""
+    """Some of the pairs of a store, see `distill.pairs.Pairs`; development sentences are among the sources."""
 
     sources: _Texts
     source_rows: NDArray[np.int32]
@@ -216,18 +191,18 @@ class _Material:
     def __init__(self, spec: str, pairs: PairStore, teacher: TeacherVectors, development: Development):
         self.pairs, self.teacher = pairs, teacher
         self._development = development
-        self._said = {
+        self._identity = {
             "teacher": spec,
             "teacher_fingerprint": teacher.fingerprint,
             "pairs": pairs.digest,
             "development": development.digest,
         }
         self._projections: dict[int | None, NDArray[np.float32] | None] = {}
-        self._tokenizer: tuple[Any, Tokenizer | None] = (None, None)
+        self._tokenizer: tuple[object, Tokenizer | None] = (None, None)  # of the last new student, and of what data
 
     def key(self, settings: Settings, seed: int) -> str:
         """The name of a distillation's record: a checksum of all that it depends on."""
-        content = json.dumps([self._said, asdict(settings), asdict(_recipe(settings, seed))], sort_keys=True)
+        content = json.dumps([self._identity, asdict(settings), asdict(_recipe(settings, seed))], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     def select(self, settings: Settings, seed: int) -> _Selection | None:
@@ -262,15 +237,15 @@ class _Material:
 
     def _held_out(self, parts: Sequence[Part]) -> dict[str, DevPairs]:
         """Held-out pairs of some corpora, by language: a step is chosen on the kind of text that is trained on."""
-        found: dict[str, DevPairs] = {}
+        held_out: dict[str, DevPairs] = {}
         for language in sorted({part.target_lang for part in parts}):
-            of_language = [part for part in parts if part.target_lang == language]
-            each = math.ceil(PAIRS_PER_LANGUAGE / len(of_language))
+            corpora = [part for part in parts if part.target_lang == language]
+            number = math.ceil(PAIRS_PER_LANGUAGE / len(corpora))
             random = np.random.default_rng(0)
-            numbers = [random.permutation(self._numbers(part, held_out=True))[:each] for part in of_language]
+            numbers = [random.permutation(self._numbers(part, held_out=True))[:number] for part in corpora]
             if pairs := distinct(self.pairs, np.sort(np.concatenate(numbers))):
-                found[language] = pairs
-        return found
+                held_out[language] = pairs
+        return held_out
 
     def _numbers(self, part: Part, *, held_out: bool) -> NDArray[np.int64]:
         """The pairs of a corpus whose source is held out, or is not."""
@@ -281,8 +256,7 @@ class _Material:
         dim = settings.start.student_dim(self.teacher.dim)
         if dim not in self._projections:
             self._projections[dim] = teacher_projection(settings.start, self.teacher, dim, on_principal_axes=False)
-        chosen = cast("NDArray[np.float32]", _Rows(self.teacher, rows, self._projections[dim]))
-        return TeacherVectors(chosen, self.teacher.fingerprint, self.teacher.digest)
+        return self.teacher.selected(rows).projected(self._projections[dim])
 
     def student(self, chosen: _Selection, settings: Settings, seed: int, on_cpu: bool) -> Any:
         """What a student begins as. The tokenizer of a new static one is trained once for the same pairs."""
@@ -292,20 +266,9 @@ class _Material:
         if self._tokenizer[0] == data and settings.start.is_new_static:
             return static_student(self._tokenizer[1], dim, seed=seed)
         kept = np.arange(len(chosen.source_rows), dtype=np.int64)
-        made = make_student(
-            settings.start,
-            cast(PairStore, chosen),
-            kept,
-            chosen.teacher,
-            dim,
-            None,
-            max_length=Recipe.max_length,
-            seed=seed,
-            precision=Recipe.precision,
-            on_cpu=on_cpu,
-        )
-        self._tokenizer = data, made[0].tokenizer
-        return made
+        student = make_student(settings.start, chosen, kept, chosen.teacher, _recipe(settings, seed), on_cpu)
+        self._tokenizer = data, student[0].tokenizer
+        return student
 
 
 def _is_in(part: Part, settings: Settings) -> bool:
@@ -325,7 +288,8 @@ def _development(dev: Mapping[str, DevPairs], sts: DevSts | None, rows: NDArray[
             sentences2={language: sts.sentences2[language] for language in languages},
         )
     pairs = {
-        language: replace(one, source_rows=np.searchsorted(rows, one.source_rows)) for language, one in dev.items()
+        language: replace(held_out, source_rows=np.searchsorted(rows, held_out.source_rows))
+        for language, held_out in dev.items()
     }
     return Development(pairs, sts, np.zeros(len(rows), dtype=np.bool_))
 
@@ -358,21 +322,20 @@ def _distilled(
     with tempfile.TemporaryDirectory(prefix="ablate-") as work:
         fitted = train(
             _recipe(settings, seed),
-            cast(PairStore, chosen),
+            chosen,
             chosen.teacher,
             student,
             chosen.development,
             Path(work) / "checkpoints",
             Watcher(is_silent=True),
-            on_cpu=on_cpu,
         )
         encoder = _encoder(fitted.model, settings, material.key(settings, seed))
-        found: dict[str, float] = {}
+        values: dict[str, float] = {}
         for task in sorted({score.task for score in scores.values()}):
             subsets = sorted({score.subset for score in scores.values() if score.task == task})
             # Vectors are of no use once the scores are there.
             results = evaluate(encoder, task, subsets=subsets, data_dir=data.root, cache_dir=Path(work) / "vectors")
-            found |= {
+            values |= {
                 f"{task}/{r.subset}/{name}": round(value, 4) for r in results for name, value in r.metrics.items()
             }
     return Run(
@@ -383,7 +346,7 @@ def _distilled(
         pairs=len(chosen.source_rows),
         steps=fitted.steps,
         best_step=fitted.best_step,
-        scores={name: found[name] for name in sorted(map(str, scores.values()))},
+        scores={name: values[name] for name in sorted(map(str, scores.values()))},
         seconds=round(time.perf_counter() - start, 1),
         hardware=hardware(),
         versions=versions(("sentence_transformers", "accelerate")),
@@ -408,6 +371,6 @@ def _stored(path: Path, scores: Mapping[Score, Score]) -> Run | None:
 
 
 def _in_words(settings: Settings) -> str:
-    what = ", ".join(settings.corpora) or "all corpora"
+    corpora = ", ".join(settings.corpora) or "all corpora"
     size = f"{settings.pairs:,} pairs of " if settings.pairs else ""
-    return f"{size}{what} ({' '.join(settings.languages) or 'all languages'}), {settings.loss}"
+    return f"{size}{corpora} ({' '.join(settings.languages) or 'all languages'}), {settings.loss}"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from distill.grid import Column, Grid, Score, Settings, Table
-from distill.report import _table
+from distill.report import markdown_table
 from harness.escaping import code, link_target, markdown
 from harness.names import check_name, split_tag
 from harness.results import GitState, Hardware, write_atomically
@@ -50,10 +49,6 @@ class Run:
     versions: dict[str, str]
     git: GitState | None
 
-    def to_json(self) -> bytes:
-        """As it is stored, keys sorted."""
-        return (json.dumps(asdict(self), indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
-
 
 @dataclass(frozen=True)
 class _Cell:
@@ -85,7 +80,7 @@ def write_page(folder: Path, grid: Grid, scores: Scores, runs: Sequence[Run], co
             continue
         plot, title = f"{check_name(table.name, 'table')}.png", markdown(table.title)
         _draw(table, cells, folder / plot)
-        lines += ["", f"## {title}", "", *_markdown(table, scores, cells), "", f"![{title}]({link_target(plot)})"]
+        lines += ["", f"## {title}", "", _markdown(table, scores, cells), "", f"![{title}]({link_target(plot)})"]
         remark = folder / REMARKS / f"{table.name}.md"
         if remark.is_file():
             lines += ["", remark.read_text(encoding="utf-8").strip()]
@@ -131,7 +126,7 @@ def _cells(table: Table, scores: Scores, runs: Sequence[Run]) -> dict[tuple[str,
         for column in table.columns:
             settings = table.cell(row, column)
             found = by_settings.get(settings, [])
-            name = str(scores[settings][column.score])
+            name = str(scores[settings][Score.parse(column.score)])
             values = [run.scores[name] for run in found]
             deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
             cells[row.name, column.title] = (
@@ -142,7 +137,7 @@ def _cells(table: Table, scores: Scores, runs: Sequence[Run]) -> dict[tuple[str,
     return cells
 
 
-def _markdown(table: Table, scores: Scores, cells: Mapping[tuple[str, str], _Cell | None]) -> list[str]:
+def _markdown(table: Table, scores: Scores, cells: Mapping[tuple[str, str], _Cell | None]) -> str:
     header = [""] if table.has_data_by_column else ["", "pairs"]
     for column in table.columns:
         header += [*(["pairs"] if table.has_data_by_column else []), _title(table, column, scores)]
@@ -156,12 +151,12 @@ def _markdown(table: Table, scores: Scores, cells: Mapping[tuple[str, str], _Cel
         else:
             line = [next(filter(None, sizes), ""), *values]
         rows.append([row.name, *line])
-    return _table(header, rows)
+    return markdown_table(header, rows)
 
 
 def _title(table: Table, column: Column, scores: Scores) -> str:
     """The column's title, with the tag of a stand-in."""
-    return column.title + split_tag(scores[table.cell(table.rows[0], column)][column.score].subset)[1]
+    return column.title + split_tag(scores[table.cell(table.rows[0], column)][Score.parse(column.score)].subset)[1]
 
 
 def _draw(table: Table, cells: Mapping[tuple[str, str], _Cell | None], path: Path) -> None:

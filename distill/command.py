@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -20,11 +20,9 @@ from baselines.train_baseline import (
     PromptOption,
     SeedOption,
     given_command,
+    given_fields,
 )
 from harness.cli.options import CacheDirOption, DataDirOption, results_folder
-
-if TYPE_CHECKING:
-    from distill.training import Recipe
 
 app = typer.Typer()
 
@@ -211,32 +209,11 @@ def distill(
     from distill.training import STATIC, Recipe
     from harness.cache import default_cache_dir
 
-    start = Start(student, dim, init, tokenizer, keep_layers, freeze_layers, vocabulary, fit_projection, prompt)
-    given: dict[str, Any] = {
-        "batch_size": batch_size,
-        "learning_rate": learning_rate,
-        "warm_up": warm_up,
-        "epochs": epochs,
-    }
-    recipe: Recipe = replace(
-        STATIC if start.is_static else Recipe(),
-        loss=loss,
-        accumulate=accumulate,
-        max_steps=max_steps,
-        eval_steps=eval_steps,
-        best_by=best_by,
-        patience=patience,
-        temperature=temperature,
-        max_repeats=max_repeats,
-        weights=tuple(map(_weight, weight or [])),
-        matryoshka=_numbers(matryoshka),
-        max_length=max_length,
-        teacher_dtype=teacher_dtype.value,
-        dropout=dropout,
-        precision=precision.value,
-        seed=seed,
-        **{key: value for key, value in given.items() if value is not None},
-    )
+    # Other options are fields of `Start` and `Recipe`, and named as these.
+    start = Start(**given_fields(context, Start))
+    values = given_fields(context, Recipe)
+    values |= {"weights": tuple(map(_weight, weight or [])), "matryoshka": _numbers(matryoshka)}
+    recipe = replace(STATIC if start.is_static else Recipe(), **values)
     name = check_name(name or f"{Path(student).name.replace(':', '-')}-distilled", "model")
     folder = (out or default_cache_dir() / "models" / name).expanduser().absolute()
     with watch() as progress:
@@ -288,7 +265,7 @@ def interpolate(
 
     The weights are (1 - share) * start + share * student (Wortsman et al. 2022).
     """
-    from distill.interpolate import interpolate
+    from distill.compact import interpolate
 
     interpolate(folder, start, share, out)
     typer.echo(out)

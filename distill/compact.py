@@ -1,4 +1,8 @@
-"""The form in which students ship: one byte a number, with a scale for a row or a block, and a small tokenizer."""
+"""What is made of a trained student before it ships: a mean with its start, and a form of a quarter of the size.
+
+The mean is that of Wortsman et al. 2022, "Robust fine-tuning of zero-shot models" (WiSE-FT), equation 1. The compact
+form has one byte a number, with a scale for a row or a block, and a small tokenizer.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baselines.batches import legal_text
+from baselines.huggingface import folder_digest, open_model
+from baselines.model_folder import as_json, new_folder, save_model
+from baselines.nli import open_start, resolve_start
 from distill.static import kind_of, listed_modules, module_folder, token_vectors
 from distill.transformer import CHECKSUM, COMPACT_FILE, SCALES, checksum
 from harness.errors import InputError, MissingExtraError
@@ -27,7 +34,85 @@ _WEIGHTS, _TOKENIZER = "model.safetensors", "tokenizer.json"
 _DECIMALS = range(1, 7)
 _UNUSED = "padding", "post_processor", "decoder"  # of a tokenizer, by a static model
 
+_COPIED = (".json", ".md", ".png")
+_POOLER = "pooler."  # no part of mean pooling, and random where the start's file has none
+
+RECORD_FILE = "interpolation.json"
+"""What an interpolated student's folder says of it: start, share, and the SHA-256 of what was trained."""
+
 Bits = Literal["int8", "float16"]
+
+
+def interpolate(trained: Path, start: str, share: float, out: Path) -> None:
+    """Write the transformer student that is `share` of the way from its start to itself.
+
+    Weight by weight it is (1 - share) * start + share * trained. A student that is trained on few corpora is better on
+    their kind of sentences and worse on others; half-way it keeps most of both, and costs nothing more to run. The
+    start may have more layers and more tokens: those are taken that the student kept. Layers that only the student has
+    (a projection) stay as they are trained.
+
+    Args:
+        trained: folder of the student.
+        start: what it was trained from: a folder, a hub id, or the alias of such an encoder.
+        share: 0 to 1; 0.5 is what the paper recommends where no data of the wanted kind can decide.
+        out: folder to write; it must not be there.
+
+    Raises:
+        InputError: no such model, no transformer, a start with other weights than the student's, or a folder that is
+            there already or cannot be written.
+    """
+    if not 0 <= share <= 1:
+        raise InputError(f"--share is between 0 (the start) and 1 (the student), not {share:g}")
+    _check_places(trained, out)
+    model = _open(str(trained))
+    begin = _open(resolve_start(start)[0])
+    _blend(model, begin, share, f"{start!r} is not what {trained.name!r} was trained from")
+    record = {"start": start, "share": share, "trained_sha256": folder_digest(trained)}
+    try:
+        with new_folder(out) as part:
+            save_model(model, part)
+            for path in trained.iterdir():  # report, curve, record: what the library has not written itself
+                if path.suffix in _COPIED and not (part / path.name).exists():
+                    shutil.copyfile(path, part / path.name)
+            (part / RECORD_FILE).write_bytes(as_json(record))
+    except OSError as error:
+        raise cannot_write(out, error) from None
+
+
+def _check_places(student: Path, out: Path) -> None:
+    if not student.is_dir():
+        raise InputError(f"no model folder {str(student)!r}")
+    if out.exists():
+        raise InputError(f"{out} is there already; delete it, or name another folder")
+
+
+def _open(location: str) -> Any:
+    model, _ = open_model(location, None, lambda source: open_start(source, on_cpu=True))
+    if model.transformers_model is None:
+        raise InputError(f"{location!r} has no transformer; weights are interpolated between transformers")
+    return model
+
+
+def _blend(model: Any, begin: Any, share: float, mismatch: str) -> None:
+    """Move the model's weights towards the start's, in place; `mismatch` begins the error if they do not fit."""
+    import torch
+
+    tokens, others = model.tokenizer.get_vocab(), begin.tokenizer.get_vocab()
+    if not tokens.keys() <= others.keys():
+        raise InputError(f"{mismatch}: it lacks tokens such as {min(tokens.keys() - others.keys())!r}")
+    rows = torch.tensor([others[token] for token in sorted(tokens, key=tokens.__getitem__)])
+    table = model.transformers_model.get_input_embeddings().weight
+    starts = dict(begin.transformers_model.named_parameters())
+    with torch.no_grad():
+        for name, weight in model.transformers_model.named_parameters():
+            if name.startswith(_POOLER):
+                continue
+            first = starts.get(name)
+            if first is not None and weight is table and len(first) != len(table):
+                first = first[rows]
+            if first is None or first.shape != weight.shape:
+                raise InputError(f"{mismatch}: its weights {name} are missing or of another shape")
+            weight.lerp_(first.to(weight), 1 - share)
 
 
 def save_compact(folder_in: Path, folder_out: Path, *, bits: Bits = "int8", check_texts: Sequence[str] = ()) -> int:
@@ -63,10 +148,7 @@ def save_compact(folder_in: Path, folder_out: Path, *, bits: Bits = "int8", chec
 
     if bits not in ("int8", "float16"):
         raise InputError(f"a compact table is int8 or float16, not {bits!r}")
-    if not folder_in.is_dir():
-        raise InputError(f"no model folder {str(folder_in)!r}")
-    if folder_out.exists():
-        raise InputError(f"{folder_out} is there already; delete it, or name another folder")
+    _check_places(folder_in, folder_out)
     transformer = _transformer_folder(folder_in)
     module = transformer or module_folder(folder_in)[0]
     try:
@@ -91,26 +173,19 @@ def save_compact(folder_in: Path, folder_out: Path, *, bits: Bits = "int8", chec
     content[inner / _TOKENIZER] = compact_tokenizer(tokenizer_json, check_texts, unused=unused).encode()
     replaced = {inner / _WEIGHTS, inner / _TOKENIZER}
 
-    temporary = folder_out.with_name(f".{folder_out.name}.part")
     try:
-        shutil.rmtree(temporary, ignore_errors=True)
-        for path in sorted(folder_in.rglob("*")):
-            is_copied = path.suffix in (".json", ".md", ".png") or path.name.startswith("LICENSE")
-            if path.is_file() and (is_copied or path.name == _WEIGHTS) and path.relative_to(folder_in) not in replaced:
-                _write(temporary / path.relative_to(folder_in), path.read_bytes())
-        for name, data in content.items():
-            _write(temporary / name, data)
-        temporary.rename(folder_out)
+        with new_folder(folder_out) as part:
+            for path in sorted(folder_in.rglob("*")):
+                name = path.relative_to(folder_in)
+                is_copied = path.suffix in _COPIED or path.name.startswith("LICENSE") or path.name == _WEIGHTS
+                if path.is_file() and is_copied and name not in replaced:
+                    content[name] = path.read_bytes()
+            for name, data in content.items():
+                (part / name).parent.mkdir(parents=True, exist_ok=True)
+                (part / name).write_bytes(data)
     except OSError as error:
         raise cannot_write(folder_out, error) from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return sum(path.stat().st_size for path in folder_out.rglob("*") if path.is_file())
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
 
 
 def _transformer_folder(folder: Path) -> Path | None:

@@ -117,9 +117,7 @@ def distill(
             device = "cpu" if on_cpu else None
             encoder = load_encoder(teacher, device=device) if isinstance(teacher, str) else teacher
             return _Distillation(
-                teacher=load_encoder(teacher, device="cpu" if on_cpu else None)
-                if isinstance(teacher, str)
-                else teacher,
+                teacher=encoder,
                 start=start,
                 out=folder,
                 work=work,

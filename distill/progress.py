@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from harness.cli import say
-from harness.escaping import terminal
+from harness.cli import progress
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -32,21 +31,18 @@ def watch() -> Iterator[Watcher]:
         yield Watcher(bars)
 
 
-class Watcher:
+class Watcher(progress.Watcher):
     """Tells what a distillation is doing. `is_silent` is for processes beside the first, on other GPUs."""
 
     def __init__(self, bars: Bars | None = None, *, is_silent: bool = False):
-        self._bars, self._is_silent = bars, is_silent
+        super().__init__(bars)
+        self._is_silent = is_silent
         self._counts: dict[str, tuple[Callable[[str, int, int | None], None], int]] = {}
 
-    def note(self, line: str) -> None:
+    def note(self, message: str) -> None:
         """Something that is done, or worth knowing."""
-        if self._is_silent:
-            return
-        if self._bars:
-            self._bars.console.print(terminal(line), markup=False, highlight=False, soft_wrap=True)
-        else:
-            say(line)
+        if not self._is_silent:
+            super().note(message)
 
     def count(self, what: str, done: int, total: int | None) -> None:
         """So many of something are done, of `total`, which may not be known."""

@@ -9,8 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from baselines.model_folder import TRAINING_FILE
+from baselines.model_folder import TRAINING_FILE, Settings, as_json
 from harness.escaping import code, code_block, markdown
+from harness.report.cells import Cell, Column, Row, Table
+from harness.report.render import markdown_grid
 from harness.results import GitState
 from harness.schema import Count, Number
 
@@ -70,7 +72,7 @@ class Trained:
         git: commit of the checkout, and whether its code was changed since; None outside one.
     """
 
-    settings: dict[str, Any]
+    settings: Settings
     digests: dict[str, str]
     corpora: list[UsedCorpus]
     guarded: dict[str, Count]
@@ -91,10 +93,6 @@ class Trained:
     def after(self) -> dict[str, float]:
         """Development scores of the student."""
         return next(point for point in self.curve if point["step"] == self.best_step)
-
-    def to_json(self) -> bytes:
-        """As the record is stored, keys sorted."""
-        return (json.dumps(asdict(self), indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,7 @@ class Effort:
 
 def write_reports(folder: Path, name: str, command: str, trained: Trained, effort: Effort) -> None:
     """Write record, report, curve and model card into the student's folder. Raises OSError."""
-    (folder / TRAINING_FILE).write_bytes(trained.to_json())
+    (folder / TRAINING_FILE).write_bytes(as_json(asdict(trained)))
     (folder / REPORT_FILE).write_text(training_report(name, command, trained, effort), encoding="utf-8")
     (folder / CARD_FILE).write_text(model_card(name, command, trained), encoding="utf-8")
     draw_curve(trained, folder / CURVE_FILE)
@@ -144,18 +142,20 @@ def training_report(name: str, command: str, trained: Trained, effort: Effort) -
         "",
         f"![loss and development scores]({CURVE_FILE})",
         "",
-        *_table(["step", *_MAIN.values()], [[f"{p['step']:,.0f}", *_main_scores(p)] for p in trained.curve]),
+        markdown_table(["step", *_MAIN.values()], [[f"{p['step']:,.0f}", *_main_scores(p)] for p in trained.curve]),
         "",
         "## Development scores by language",
         "",
-        *_by_language(trained),
+        "The start's in brackets.",
+        "",
+        _by_language(trained),
         "",
         "## Corpora",
         "",
         "Pairs after the filters; the share of each corpus in the batches; what was dropped and why (`leakage`: one "
         "side is in an evaluation set).",
         "",
-        *_corpora(trained.corpora),
+        _corpora(trained.corpora),
         "",
         f"Evaluation sets: {_guarded(trained)}.",
         "",
@@ -198,7 +198,7 @@ def model_card(name: str, command: str, trained: Trained) -> str:
         "",
         "## Data and licences",
         "",
-        *_table(
+        markdown_table(
             ["corpus", "language", "pairs", "licence"],
             [[c.name, c.language, f"{c.pairs:,}", c.licence or "not known"] for c in trained.corpora],
         ),
@@ -214,7 +214,7 @@ def model_card(name: str, command: str, trained: Trained) -> str:
         "On held-out pairs, and on STS pairs of the STS Benchmark's training part; no sentence of evaluation data is "
         "among them. The step was chosen on them.",
         "",
-        *_table(
+        markdown_table(
             ["", *_MAIN.values()], [["start", *_main_scores(trained.before)], [name, *_main_scores(trained.after)]]
         ),
     ]
@@ -257,7 +257,7 @@ def _guarded(trained: Trained) -> str:
     return markdown(", ".join(f"{name} ({number:,} sentences)" for name, number in trained.guarded.items() if number))
 
 
-def _title(settings: Mapping[str, Any]) -> str:
+def _title(settings: Settings) -> str:
     return code(f"{settings['student']} <- {settings['teacher']}")
 
 
@@ -265,7 +265,7 @@ def _main_scores(point: Mapping[str, float]) -> list[str]:
     return [f"{point[key]:.4g}" if key in point else "" for key in _MAIN]
 
 
-def _by_language(trained: Trained) -> list[str]:
+def _by_language(trained: Trained) -> str:
     """Development scores of the student in each language, those of the start in brackets."""
     before, after = trained.before, trained.after
     languages = [key.partition(":")[2] for key in after if key.startswith("mse:")]
@@ -282,10 +282,10 @@ def _by_language(trained: Trained) -> list[str]:
         ]
         for language in languages
     ]
-    return ["The start's in brackets.", "", *_table(["language", *_MAIN.values()], rows)]
+    return markdown_table(["language", *_MAIN.values()], rows)
 
 
-def _corpora(corpora: Sequence[UsedCorpus]) -> list[str]:
+def _corpora(corpora: Sequence[UsedCorpus]) -> str:
     rows = [
         [
             corpus.name,
@@ -297,25 +297,24 @@ def _corpora(corpora: Sequence[UsedCorpus]) -> list[str]:
         ]
         for corpus in corpora
     ]
-    return _table(["corpus", "language", "pairs", "share", "dropped", "licence"], rows)
+    return markdown_table(["corpus", "language", "pairs", "share", "dropped", "licence"], rows)
 
 
 def _settings(trained: Trained) -> list[str]:
     values = {key: json.dumps(value) for key, value in trained.settings.items() if value not in (None, [], "")}
-    values |= {f"SHA-256 of the {what}": digest for what, digest in trained.digests.items()}
+    values |= {f"SHA-256 of the {name}": digest for name, digest in trained.digests.items()}
     versions = dict(trained.versions)
     if trained.git:
         versions["commit"] = trained.git["commit"] + (" (changed)" if trained.git["dirty"] else "")
-    rows = [[markdown(key), code(value, in_table=True)] for key, value in values.items()]
-    rows += [[markdown(package), markdown(number)] for package, number in versions.items()]
-    return _grid(["setting", "value"], rows)
+    return [
+        "| setting | value |",
+        "|---|---|",
+        *(f"| {markdown(key)} | {code(value, in_table=True)} |" for key, value in values.items()),
+        *(f"| {markdown(package)} | {markdown(number)} |" for package, number in versions.items()),
+    ]
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Of cells that are text."""
-    return _grid([*map(markdown, header)], [[*map(markdown, row)] for row in rows])
-
-
-def _grid(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Of cells that are Markdown."""
-    return [f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *rows)]
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of texts in Markdown."""
+    columns = tuple(Column(head, is_number=False) for head in header)
+    return markdown_grid(Table("", columns, tuple(Row(tuple(map(Cell, row))) for row in rows)))

@@ -64,7 +64,9 @@ class TeacherVectors:
         return vectors if self._projection is None else vectors @ self._projection
 
     def projected(self, projection: NDArray[np.float32] | None) -> TeacherVectors:
-        """These vectors in another space."""
+        """These vectors in another space; `projection` None: in the same."""
+        if projection is None:
+            return self
         return TeacherVectors(self._vectors, self.fingerprint, self.digest, self._rows, projection)
 
     def selected(self, rows: NDArray[np.int64]) -> TeacherVectors:

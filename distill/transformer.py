@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from baselines import sentence_transformer
 from baselines.huggingface import folder_digest, model_folder
+from baselines.model_folder import new_folder
 from baselines.sentence_transformer import SentenceTransformerEncoder
 from harness.cache import default_cache_dir
 from harness.errors import InputError, MissingExtraError
@@ -102,7 +103,9 @@ def restored(folder: Path, path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         with locked(path.with_name(f".{path.name}.lock")):
             if not _is_whole(path):  # else another process was faster
-                _restore(folder, path)
+                with new_folder(path, replace=True) as part:
+                    _write_ordinary(folder, part)
+                    (part / _DIGEST).write_text(folder_digest(part), encoding="utf-8")
     except OSError as error:
         reason = error.strerror or error
         raise InputError(f"model folder {path} cannot be written ({reason}); set HARNESS_CACHE") from None
@@ -114,18 +117,6 @@ def _is_whole(path: Path) -> bool:
         return (path / _DIGEST).read_text(encoding="utf-8") == folder_digest(path)
     except (OSError, UnicodeDecodeError, InputError):
         return False
-
-
-def _restore(folder: Path, path: Path) -> None:
-    part = path.with_name(f".{path.name}.part")
-    shutil.rmtree(part, ignore_errors=True)  # left by a process that was killed
-    try:
-        _write_ordinary(folder, part)
-        (part / _DIGEST).write_text(folder_digest(part), encoding="utf-8")
-        shutil.rmtree(path, ignore_errors=True)
-        part.rename(path)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def _write_ordinary(folder: Path, out: Path) -> None:

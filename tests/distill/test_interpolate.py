@@ -17,7 +17,7 @@ torch.set_num_threads(1)
 from safetensors.numpy import load_file  # noqa: E402
 
 from baselines import sentence_transformer  # noqa: E402
-from distill.interpolate import RECORD_FILE, interpolate  # noqa: E402
+from distill.compact import RECORD_FILE, interpolate  # noqa: E402
 from distill.students import transformer_student  # noqa: E402
 
 TABLE = "embeddings.word_embeddings.weight"
