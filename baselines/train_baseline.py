@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
 from harness.cli import say
 from harness.cli.options import CacheDirOption, DataDirOption
@@ -37,26 +38,24 @@ class PrecisionChoice(str, Enum):
 
 OutOption = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", show_default=False, help="Folder to write. Default: models/NAME in the cache folder."),
+    Option(metavar="DIR", help="Folder to write. Default: models/NAME in the cache folder."),
 ]
-KeepLayersOption = Annotated[
-    int | None, typer.Option(metavar="N", min=1, show_default=False, help="Use a transformer's lowest N layers only.")
-]
+KeepLayersOption = Annotated[int | None, Option(metavar="N", min=1, help="Use a transformer's lowest N layers only.")]
 FreezeLayersOption = Annotated[
-    int, typer.Option(metavar="N", min=0, help="Do not train a transformer's lowest N layers and its embeddings.")
+    int, Option(metavar="N", min=0, help="Do not train a transformer's lowest N layers and its embeddings.")
 ]
 PromptOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="TEXT",
         show_default="the start's own",
         help="What every sentence begins with (`query: ` for e5), stored with the model.",
     ),
 ]
-PrecisionOption = Annotated[PrecisionChoice, typer.Option(help="Mixed precision; weights are fp32.")]
-SeedOption = Annotated[int, typer.Option(metavar="N", min=0, help="Of dropout, batches and new weights.")]
-CpuOption = Annotated[bool, typer.Option("--cpu", help="Do not use a GPU that is there.")]
-FreshOption = Annotated[bool, typer.Option("--fresh", help="Begin anew, and replace a model that was trained before.")]
+PrecisionOption = Annotated[PrecisionChoice, Option(help="Mixed precision; weights are fp32.")]
+SeedOption = Annotated[int, Option(metavar="N", min=0, help="Of dropout, batches and new weights.")]
+CpuOption = Annotated[bool, Option("--cpu", help="Do not use a GPU that is there.")]
+FreshOption = Annotated[bool, Option("--fresh", help="Begin anew, and replace a model that was trained before.")]
 
 
 class StageChoice(str, Enum):
@@ -66,67 +65,49 @@ class StageChoice(str, Enum):
     sts = "sts"
 
 
+_START_HELP = (
+    "What to begin with: a folder, a hub id (xlm-roberta-base), or the alias of such an encoder. A bare transformer "
+    "gets mean pooling."
+)
+_NLI_HELP = (
+    "NLI pairs: AllNLI, SNLI, MultiNLI or KorNLI as they are published. Repeatable. Default: allnli/ (for ko kornli/) "
+    "of the data directory."
+)
+_STS_HELP = (
+    "STS pairs to train on: the STS Benchmark, STSb Multi MT or KorSTS as they are published. Repeatable. Default: "
+    "stsb/ (for ko korsts/) of the data directory."
+)
 _MODULES = ("sentence_transformers", "accelerate", "datasets")
 
 
 def train_baseline(
     context: typer.Context,
-    start: Annotated[
-        str,
-        typer.Argument(
-            help="What to begin with: a folder, a hub id (xlm-roberta-base), or the alias of such an encoder. A bare "
-            "transformer gets mean pooling.",
-        ),
-    ],
-    name: Annotated[
-        str | None, typer.Option(metavar="NAME", show_default=False, help="Of the model. Default: START-nli-stsb.")
-    ] = None,
-    nli: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            show_default=False,
-            help="NLI pairs: AllNLI, SNLI, MultiNLI or KorNLI as they are published. Repeatable. Default: allnli/ (for "
-            "ko kornli/) of the data directory.",
-        ),
-    ] = None,
-    sts: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            show_default=False,
-            help="STS pairs to train on: the STS Benchmark, STSb Multi MT or KorSTS as they are published. "
-            "Repeatable. Default: stsb/ (for ko korsts/) of the data directory.",
-        ),
-    ] = None,
+    start: Annotated[str, typer.Argument(help=_START_HELP)],
+    name: Annotated[str | None, Option(metavar="NAME", help="Of the model. Default: START-nli-stsb.")] = None,
+    nli: Annotated[list[Path] | None, Option(metavar="FILE", help=_NLI_HELP)] = None,
+    sts: Annotated[list[Path] | None, Option(metavar="FILE", help=_STS_HELP)] = None,
     sts_dev: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", show_default=False, help="STS pairs to choose the checkpoint on. Repeatable."),
+        list[Path] | None, Option(metavar="FILE", help="STS pairs to choose the checkpoint on. Repeatable.")
     ] = None,
     language: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="LANG", show_default="en", help="Language of the pairs in the data directory. Repeatable."
-        ),
+        Option(metavar="LANG", show_default="en", help="Language of the pairs in the data directory. Repeatable."),
     ] = None,
     skip: Annotated[
-        StageChoice | None,
-        typer.Option(show_default=False, help="Leave a stage out: nli (softmax classifier) or sts (regression)."),
+        StageChoice | None, Option(help="Leave a stage out: nli (softmax classifier) or sts (regression).")
     ] = None,
     out: OutOption = None,
     data_dir: DataDirOption = None,
     cache_dir: CacheDirOption = None,
-    batch_size: Annotated[int, typer.Option(metavar="N", min=1, help="Pairs a step.")] = 16,
-    learning_rate: Annotated[float, typer.Option(metavar="X", min=0, help="After 10 % of warm-up.")] = 2e-5,
-    nli_epochs: Annotated[int, typer.Option(metavar="N", min=1, help="Epochs of stage nli.")] = 1,
-    sts_epochs: Annotated[int, typer.Option(metavar="N", min=1, help="Epochs of stage sts.")] = 4,
-    max_steps: Annotated[
-        int | None, typer.Option(metavar="N", min=1, show_default=False, help="Steps of a stage at most.")
-    ] = None,
+    batch_size: Annotated[int, Option(metavar="N", min=1, help="Pairs a step.")] = 16,
+    learning_rate: Annotated[float, Option(metavar="X", min=0, help="After 10 % of warm-up.")] = 2e-5,
+    nli_epochs: Annotated[int, Option(metavar="N", min=1, help="Epochs of stage nli.")] = 1,
+    sts_epochs: Annotated[int, Option(metavar="N", min=1, help="Epochs of stage sts.")] = 4,
+    max_steps: Annotated[int | None, Option(metavar="N", min=1, help="Steps of a stage at most.")] = None,
     eval_steps: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Dev score and checkpoint every N steps, and each epoch.")
+        int, Option(metavar="N", min=1, help="Dev score and checkpoint every N steps, and each epoch.")
     ] = 1000,
-    max_length: Annotated[int, typer.Option(metavar="N", help="Tokens after which a sentence is cut.")] = 128,
+    max_length: Annotated[int, Option(metavar="N", help="Tokens after which a sentence is cut.")] = 128,
     freeze_layers: FreezeLayersOption = 0,
     keep_layers: KeepLayersOption = None,
     prompt: PromptOption = None,

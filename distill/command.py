@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 from baselines.train_baseline import (
     CpuOption,
@@ -27,6 +28,23 @@ from harness.cli.options import CacheDirOption, DataDirOption, results_folder
 app = typer.Typer()
 
 _SPECS = {"teacher", "init"}
+_STUDENT_HELP = (
+    "What it begins as. A transformer: folder, hub id or alias. A new static student: static:unigram-N, static:bpe-N, "
+    "static:pruned-N (N tokens). A folder with a static student is trained on."
+)
+_PAIRS_HELP = (
+    "Parallel sentences: NAME.en-de.tsv (.tmx, .txt.zip; also .gz), or two aligned files NAME.en,NAME.de. Repeatable. "
+    "Default: parallel/ of the data directory."
+)
+_DIM_HELP = "Length of the student's vectors; the teacher's are reduced to their principal axes."
+_INIT_HELP = "A new static student begins with this multilingual encoder's vectors of its pieces."
+_DROPOUT_HELP = "Of a transformer, while it is trained."
+_EVAL_DEFAULT = "about 20 times, in under 5 % of the time"
+_EVAL_HELP = "Development scores and a checkpoint every N steps."
+_BEST_BY_HELP = (
+    "Development score by which the best step is chosen: mse, mse_unit, accuracy_en_xx, accuracy_xx_en, sts_same, "
+    "sts_cross."
+)
 
 
 class TeacherType(str, Enum):
@@ -39,143 +57,80 @@ class TeacherType(str, Enum):
 @app.callback(invoke_without_command=True)
 def distill(
     context: typer.Context,
-    teacher: Annotated[
-        str | None,
-        typer.Option(metavar="SPEC", show_default=False, help="Encoder whose vectors the student is to have."),
-    ] = None,
-    student: Annotated[
-        str | None,
-        typer.Option(
-            metavar="STUDENT",
-            show_default=False,
-            help="What it begins as. A transformer: folder, hub id or alias. A new static student: static:unigram-N, "
-            "static:bpe-N, static:pruned-N (N tokens). A folder with a static student is trained on.",
-        ),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(metavar="NAME", show_default=False, help="Of the student. Default: STUDENT-distilled.")
-    ] = None,
+    teacher: Annotated[str | None, Option(metavar="SPEC", help="Encoder whose vectors the student is to have.")] = None,
+    student: Annotated[str | None, Option(metavar="STUDENT", help=_STUDENT_HELP)] = None,
+    name: Annotated[str | None, Option(metavar="NAME", help="Of the student. Default: STUDENT-distilled.")] = None,
     out: OutOption = None,
-    pairs: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE",
-            show_default=False,
-            help="Parallel sentences: NAME.en-de.tsv (.tmx, .txt.zip; also .gz), or two aligned files NAME.en,NAME.de. "
-            "Repeatable. Default: parallel/ of the data directory.",
-        ),
-    ] = None,
+    pairs: Annotated[list[str] | None, Option(metavar="FILE", help=_PAIRS_HELP)] = None,
     corpus: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", show_default=False, help="Corpus of the data directory. Repeatable."),
+        list[str] | None, Option(metavar="NAME", help="Corpus of the data directory. Repeatable.")
     ] = None,
     language: Annotated[
-        list[str] | None,
-        typer.Option(metavar="LANG", show_default=False, help="Target language in the data directory. Repeatable."),
+        list[str] | None, Option(metavar="LANG", help="Target language in the data directory. Repeatable.")
     ] = None,
     data_dir: DataDirOption = None,
     cache_dir: CacheDirOption = None,
-    dim: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            show_default="the teacher's",
-            help="Length of the student's vectors; the teacher's are reduced to their principal axes.",
-        ),
-    ] = None,
+    dim: Annotated[int | None, Option(metavar="N", min=1, show_default="the teacher's", help=_DIM_HELP)] = None,
     init: Annotated[
         str | None,
-        typer.Option(
-            metavar="SPEC",
-            show_default=False,
-            help="A new static student begins with this multilingual encoder's vectors of its pieces.",
+        Option(
+            metavar="SPEC", help="A new static student begins with this multilingual encoder's vectors of its pieces."
         ),
     ] = None,
     tokenizer: Annotated[
-        str, typer.Option(metavar="MODEL", help="Whose vocabulary static:pruned-N reduces: folder, hub id or alias.")
+        str, Option(metavar="MODEL", help="Whose vocabulary static:pruned-N reduces: folder, hub id or alias.")
     ] = "FacebookAI/xlm-roberta-base",
     keep_layers: KeepLayersOption = None,
     freeze_layers: FreezeLayersOption = 0,
     vocabulary: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, show_default=False, help="Keep the N tokens that the pairs use most."),
+        int | None, Option(metavar="N", min=1, help="Keep the N tokens that the pairs use most.")
     ] = None,
     fit_projection: Annotated[
-        bool,
-        typer.Option("--fit-projection", help="A transformer gets a linear layer that is fitted before training."),
+        bool, Option("--fit-projection", help="A transformer gets a linear layer that is fitted before training.")
     ] = False,
     prompt: PromptOption = None,
-    loss: Annotated[
-        str, typer.Option(metavar="LOSS", help="mse, cosine, ranking, or a sum: cosine+0.2*ranking.")
-    ] = "mse",
+    loss: Annotated[str, Option(metavar="LOSS", help="mse, cosine, ranking, or a sum: cosine+0.2*ranking.")] = "mse",
     batch_size: Annotated[
-        int | None, typer.Option(metavar="N", min=1, show_default="64; static 2048", help="Pairs a step.")
+        int | None, Option(metavar="N", min=1, show_default="64; static 2048", help="Pairs a step.")
     ] = None,
-    accumulate: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Compute a batch in N parts, one after the other.")
-    ] = 1,
+    accumulate: Annotated[int, Option(metavar="N", min=1, help="Compute a batch in N parts, one after the other.")] = 1,
     learning_rate: Annotated[
-        float | None, typer.Option(metavar="X", min=0, show_default="2e-5; static 0.02", help="After the warm-up.")
+        float | None, Option(metavar="X", min=0, show_default="2e-5; static 0.02", help="After the warm-up.")
     ] = None,
     warm_up: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", min=0, show_default="10000; static 100", help="Steps of warm-up, at most a tenth of all."
-        ),
+        Option(metavar="N", min=0, show_default="10000; static 100", help="Steps of warm-up, at most a tenth of all."),
     ] = None,
     epochs: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, show_default="20; static 3", help="Passes over as many pairs as there are."),
+        Option(metavar="N", min=1, show_default="20; static 3", help="Passes over as many pairs as there are."),
     ] = None,
-    max_steps: Annotated[
-        int | None, typer.Option(metavar="N", min=1, show_default=False, help="Steps at most.")
-    ] = None,
-    eval_steps: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            show_default="about 20 times, in under 5 % of the time",
-            help="Development scores and a checkpoint every N steps.",
-        ),
-    ] = None,
-    best_by: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SCORE",
-            show_default="the MSE",
-            help="Development score by which the best step is chosen: mse, mse_unit, accuracy_en_xx, accuracy_xx_en, "
-            "sts_same, sts_cross.",
-        ),
-    ] = None,
+    max_steps: Annotated[int | None, Option(metavar="N", min=1, help="Steps at most.")] = None,
+    eval_steps: Annotated[int | None, Option(metavar="N", min=1, show_default=_EVAL_DEFAULT, help=_EVAL_HELP)] = None,
+    best_by: Annotated[str | None, Option(metavar="SCORE", show_default="the MSE", help=_BEST_BY_HELP)] = None,
     patience: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Stop after N evaluations without a better development score.")
+        int, Option(metavar="N", min=1, help="Stop after N evaluations without a better development score.")
     ] = 10,
     temperature: Annotated[
-        float, typer.Option(metavar="X", min=0, help="A corpus's share in a batch: its size to the power of X.")
+        float, Option(metavar="X", min=0, help="A corpus's share in a batch: its size to the power of X.")
     ] = 0.0,
     max_repeats: Annotated[
-        int, typer.Option(metavar="N", min=1, help="A pair of a small corpus is seen at most N times an epoch.")
+        int, Option(metavar="N", min=1, help="A pair of a small corpus is seen at most N times an epoch.")
     ] = 5,
     weight: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=X", show_default=False, help="Factor on a corpus's share (all its languages). Repeatable."
-        ),
+        Option(metavar="NAME=X", help="Factor on a corpus's share (all its languages). Repeatable."),
     ] = None,
     matryoshka: Annotated[
-        str, typer.Option(metavar="N,N,...", show_default=False, help="Train these first dimensions, too.")
+        str, Option(metavar="N,N,...", show_default=False, help="Train these first dimensions, too.")
     ] = "",
-    max_length: Annotated[
-        int, typer.Option(metavar="N", help="Tokens after which a transformer cuts a sentence.")
-    ] = 128,
+    max_length: Annotated[int, Option(metavar="N", help="Tokens after which a transformer cuts a sentence.")] = 128,
     teacher_dtype: Annotated[
-        TeacherType, typer.Option(help="As what the teacher's vectors are stored.")
+        TeacherType, Option(help="As what the teacher's vectors are stored.")
     ] = TeacherType.float16,
     dropout: Annotated[
         float | None,
-        typer.Option(
+        Option(
             metavar="X", min=0, max=1, show_default="the start's own", help="Of a transformer, while it is trained."
         ),
     ] = None,
@@ -257,9 +212,9 @@ def interpolate(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write.")],
     start: Annotated[
         str,
-        typer.Option(metavar="MODEL", help="What it was trained from: folder, hub id or alias.", show_default=False),
+        Option(metavar="MODEL", help="What it was trained from: folder, hub id or alias.", show_default=False),
     ],
-    share: Annotated[float, typer.Option(metavar="X", help="0 is the start, 1 the student.")] = 0.5,
+    share: Annotated[float, Option(metavar="X", help="0 is the start, 1 the student.")] = 0.5,
 ) -> None:
     """Write the student that is part of the way back to its start: it forgets less, and has learnt a little less.
 
@@ -276,11 +231,9 @@ def ablate(
     grid: Annotated[str, typer.Argument(metavar="GRID", help="A TOML file, or the one that comes with this: paper.")],
     results: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", show_default="distillation/ of the results folder", help="Folder to write."),
+        Option(metavar="DIR", show_default="distillation/ of the results folder", help="Folder to write."),
     ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", show_default=False, help="Table of the grid. Repeatable.")
-    ] = None,
+    only: Annotated[list[str] | None, Option(metavar="NAME", help="Table of the grid. Repeatable.")] = None,
     data_dir: DataDirOption = None,
     cache_dir: CacheDirOption = None,
     cpu: CpuOption = False,

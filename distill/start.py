@@ -15,13 +15,7 @@ from baselines.huggingface import Source, folder_digest, model_folder, open_mode
 from baselines.model_folder import Settings
 from baselines.nli import open_start, resolve_start
 from distill.static import kind_of, listed_modules
-from distill.students import (
-    initial_table,
-    principal_axes,
-    static_student,
-    transformer_student,
-    with_fitted_projection,
-)
+from distill.students import initial_table, principal_axes, static_student, transformer_student, with_fitted_projection
 from distill.vocabulary import balanced, count_tokens, frequencies, prune_tokenizer, train_tokenizer
 from harness.errors import InputError
 from harness.registry import load_encoder
@@ -153,12 +147,7 @@ def teacher_projection(
 
 
 def make_student(
-    start: Start,
-    pairs: Pairs,
-    kept: NDArray[np.int64],
-    teacher: TeacherVectors,
-    recipe: Recipe,
-    on_cpu: bool,
+    start: Start, pairs: Pairs, kept: NDArray[np.int64], teacher: TeacherVectors, recipe: Recipe, on_cpu: bool
 ) -> Any:
     """The `SentenceTransformer` that a student begins as.
 
