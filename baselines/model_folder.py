@@ -1,10 +1,13 @@
-"""The folder that a training writes, and the folder of its checkpoints: what they hold, and what may be replaced."""
+"""The folder that a training writes, and the folder of its checkpoints: what they hold, and what may be replaced.
+
+What the model cards of all trainings share is here too.
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +15,9 @@ from typing import Any, TypeVar
 
 from baselines.huggingface import quiet
 from harness.errors import InputError
+from harness.escaping import code, markdown
+from harness.report.cells import Cell, Column, Row, Table
+from harness.report.render import markdown_grid
 from harness.schema import decoded
 
 TRAINING_FILE = "training.json"
@@ -196,3 +202,33 @@ def read_if_whole(path: Path, kind: type[T]) -> T | None:
 def as_json(content: object) -> bytes:
     """JSON with sorted keys, ended by a line end: equal contents give equal bytes."""
     return (json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+def hub_metadata(languages: Sequence[str] = ()) -> str:
+    """What a model card begins with, for the hub."""
+    lines = [
+        "---",
+        "library_name: sentence-transformers",
+        "pipeline_tag: sentence-similarity",
+        "tags: [sentence-transformers, feature-extraction, sentence-similarity]",
+        *([f"language: [{', '.join(map(json.dumps, languages))}]"] if languages else []),
+        "---",
+    ]
+    return "\n".join(lines)
+
+
+def settings_table(values: Mapping[str, str], versions: Mapping[str, str]) -> str:
+    """A training's settings, and the versions of packages, as a table in Markdown."""
+    lines = [
+        "| setting | value |",
+        "|---|---|",
+        *(f"| {markdown(key)} | {code(value, in_table=True)} |" for key, value in values.items()),
+        *(f"| {markdown(package)} | {markdown(version)} |" for package, version in versions.items()),
+    ]
+    return "\n".join(lines)
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of texts in Markdown."""
+    columns = tuple(Column(head, is_number=False) for head in header)
+    return markdown_grid(Table("", columns, tuple(Row(tuple(map(Cell, row))) for row in rows)))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from baselines.model_folder import markdown_table
 from distill.grid import Column, Grid, Score, Settings, Table
-from distill.report import markdown_table
 from harness.escaping import code, link_target, markdown
 from harness.names import check_name, split_tag
 from harness.results import GitState, Hardware, write_atomically

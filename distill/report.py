@@ -9,10 +9,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from baselines.model_folder import TRAINING_FILE, Settings, as_json
+from baselines.model_folder import (
+    TRAINING_FILE,
+    Settings,
+    as_json,
+    hub_metadata,
+    markdown_table,
+    settings_table,
+)
 from harness.escaping import code, code_block, markdown
-from harness.report.cells import Cell, Column, Row, Table
-from harness.report.render import markdown_grid
 from harness.results import GitState
 from harness.schema import Count, Number
 
@@ -127,45 +132,30 @@ def training_report(name: str, command: str, trained: Trained, effort: Effort) -
     """The Markdown report."""
     settings = trained.settings
     machine = ", ".join(f"{key} {value}" for key, value in effort.hardware.items())
-    lines = [
+    curve = [[f"{point['step']:,.0f}", *_main_scores(point)] for point in trained.curve]
+    parts = [
         f"# {markdown(name)}: training report",
-        "",
         f"{_title(settings)}, loss {code(settings['loss'])}: {trained.steps:,} steps of "
         f"{settings['batch_size']:,} pairs, the best development score after step {trained.best_step:,}.",
-        "",
         code_block(command),
-        "",
         f"{effort.seconds:,.0f} s, of which {effort.dev_share:.1f} % for evaluations; "
         f"{effort.sentences_per_s:,.0f} sentences/s ({markdown(machine)}).",
-        "",
         "## Curve",
-        "",
         f"![loss and development scores]({CURVE_FILE})",
-        "",
-        markdown_table(["step", *_MAIN.values()], [[f"{p['step']:,.0f}", *_main_scores(p)] for p in trained.curve]),
-        "",
+        markdown_table(["step", *_MAIN.values()], curve),
         "## Development scores by language",
-        "",
         "The start's in brackets.",
-        "",
         _by_language(trained),
-        "",
         "## Corpora",
-        "",
         "Pairs after the filters; the share of each corpus in the batches; what was dropped and why (`leakage`: one "
         "side is in an evaluation set).",
-        "",
         _corpora(trained.corpora),
-        "",
         f"Evaluation sets: {_guarded(trained)}.",
-        "",
         f"{trained.held_out:,} pairs were not trained on, because their source sentence is in the development set.",
-        "",
         "## Settings",
-        "",
-        *_settings(trained),
+        _settings(trained),
     ]
-    return "\n".join(lines) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
 def model_card(name: str, command: str, trained: Trained) -> str:
@@ -173,52 +163,29 @@ def model_card(name: str, command: str, trained: Trained) -> str:
     languages = sorted({corpus.language for corpus in trained.corpora} | {"en"})
     licences = sorted({corpus.licence or "not known (a file of the user's own)" for corpus in trained.corpora})
     restricted = ", ".join(sorted(corpus.name for corpus in trained.corpora if _is_restricted(corpus.licence)))
-    lines = [
-        "---",
-        "library_name: sentence-transformers",
-        "pipeline_tag: sentence-similarity",
-        "tags: [sentence-transformers, feature-extraction, sentence-similarity]",
-        f"language: [{', '.join(json.dumps(language) for language in languages)}]",
-        "---",
-        "",
+    corpora = [[c.name, c.language, f"{c.pairs:,}", c.licence or "not known"] for c in trained.corpora]
+    scores = [["start", *_main_scores(trained.before)], [name, *_main_scores(trained.after)]]
+    parts = [
+        hub_metadata(languages),
         f"# {markdown(name)}",
-        "",
         f"{_title(trained.settings)}: a multilingual student that imitates an English teacher, by "
         "[multilingual knowledge distillation](https://arxiv.org/abs/2004.09813) with",
-        "",
         code_block(command),
-        "",
-        "```python",
-        "from sentence_transformers import SentenceTransformer",
-        "",
-        'vectors = SentenceTransformer("DIR").encode(["A man plays the guitar.", "Ein Mann spielt Gitarre."])',
-        "```",
-        "",
+        "```python\nfrom sentence_transformers import SentenceTransformer\n\n"
+        'vectors = SentenceTransformer("DIR").encode(["A man plays the guitar.", "Ein Mann spielt Gitarre."])\n```',
         f"How it was trained: [{REPORT_FILE}]({REPORT_FILE}); the record: [{TRAINING_FILE}]({TRAINING_FILE}).",
-        "",
         "## Data and licences",
-        "",
-        markdown_table(
-            ["corpus", "language", "pairs", "licence"],
-            [[c.name, c.language, f"{c.pairs:,}", c.licence or "not known"] for c in trained.corpora],
-        ),
-        "",
+        markdown_table(["corpus", "language", "pairs", "licence"], corpora),
         f"Licences of the data: {markdown('; '.join(licences))}. Teacher and start have their own.",
-        *(["", f"**Not for commercial use:** that is the licence of {markdown(restricted)}."] if restricted else []),
-        "",
+        *([f"**Not for commercial use:** that is the licence of {markdown(restricted)}."] if restricted else []),
         f"{sum(c.dropped.get('leakage', 0) for c in trained.corpora):,} pairs with a sentence of evaluation data were "
         f"left out. Compared with: {_guarded(trained)}.",
-        "",
         "## Development scores",
-        "",
         "On held-out pairs, and on STS pairs of the STS Benchmark's training part; no sentence of evaluation data is "
         "among them. The step was chosen on them.",
-        "",
-        markdown_table(
-            ["", *_MAIN.values()], [["start", *_main_scores(trained.before)], [name, *_main_scores(trained.after)]]
-        ),
+        markdown_table(["", *_MAIN.values()], scores),
     ]
-    return "\n".join(lines) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
 def draw_curve(trained: Trained, path: Path) -> None:
@@ -300,21 +267,10 @@ def _corpora(corpora: Sequence[UsedCorpus]) -> str:
     return markdown_table(["corpus", "language", "pairs", "share", "dropped", "licence"], rows)
 
 
-def _settings(trained: Trained) -> list[str]:
+def _settings(trained: Trained) -> str:
     values = {key: json.dumps(value) for key, value in trained.settings.items() if value not in (None, [], "")}
     values |= {f"SHA-256 of the {name}": digest for name, digest in trained.digests.items()}
     versions = dict(trained.versions)
     if trained.git:
         versions["commit"] = trained.git["commit"] + (" (changed)" if trained.git["dirty"] else "")
-    return [
-        "| setting | value |",
-        "|---|---|",
-        *(f"| {markdown(key)} | {code(value, in_table=True)} |" for key, value in values.items()),
-        *(f"| {markdown(package)} | {markdown(number)} |" for package, number in versions.items()),
-    ]
-
-
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of texts in Markdown."""
-    columns = tuple(Column(head, is_number=False) for head in header)
-    return markdown_grid(Table("", columns, tuple(Row(tuple(map(Cell, row))) for row in rows)))
+    return settings_table(values, versions)
