@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from distill.corpora import find_corpora
 from distill.development import PAIRS_PER_LANGUAGE, Development, DevPairs, DevSts, distinct, hold_out
 from distill.distillation import stored_pairs, stored_vectors
 from distill.grid import Grid, Score, Settings, read_grid, resolve_score
-from distill.pairs import Filters, PairStore, Part
+from distill.pairs import Filters, PairStore, Part, Texts
 from distill.progress import Watcher
 from distill.start import make_student, teacher_projection
 from distill.static import StaticEncoder
@@ -154,32 +154,13 @@ def _gather(grid: Grid, settings: Iterable[Settings], data: DataDir, teacher: En
     return _Material(grid.teacher, pairs, vectors, development)
 
 
-class _Texts(Sequence[str]):
-    """Some of the sentences of a store, in another order."""
-
-    def __init__(self, texts: Sequence[str], rows: NDArray[np.integer[Any]]):
-        self._texts, self._rows = texts, rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        if isinstance(index, slice):
-            return [self._texts[row] for row in self._rows[index].tolist()]
-        return self._texts[int(self._rows[index])]
-
-
 @dataclass(frozen=True)
 class _Selection:
     """Some of the pairs of a store, see `distill.pairs.Pairs`; development sentences are among the sources."""
 
-    sources: _Texts
+    sources: Texts
     source_rows: NDArray[np.int32]
-    targets: _Texts
+    targets: Texts
     parts: list[Part]
     teacher: TeacherVectors
     development: Development
@@ -224,9 +205,9 @@ class _Material:
         ends = np.searchsorted(numbers, [part.stop for part in parts])
         begins = np.searchsorted(numbers, [part.start for part in parts])
         return _Selection(
-            sources=_Texts(self.pairs.sources, rows),
+            sources=self.pairs.sources.selected(rows),
             source_rows=np.searchsorted(rows, source_rows).astype(np.int32),
-            targets=_Texts(self.pairs.targets, numbers),
+            targets=self.pairs.targets.selected(numbers),
             parts=[
                 replace(part, start=int(start), stop=int(stop))
                 for part, start, stop in zip(parts, begins, ends, strict=True)

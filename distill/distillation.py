@@ -39,9 +39,10 @@ from distill.development import Development, hold_out
 from distill.pairs import Filters, PairStore
 from distill.progress import Watcher
 from distill.report import Effort, Trained, UsedCorpus, write_reports
+from distill.sampler import mixed_batches
 from distill.start import Start, load_projection, make_student, open_student, save_projection, teacher_projection
 from distill.teacher import TeacherVectors, VectorType, sentences_digest
-from distill.training import STATIC, Fitted, Recipe, check_recipe, mixed_batches, train
+from distill.training import STATIC, Fitted, Recipe, check_recipe, train
 from harness.cache import default_cache_dir
 from harness.data.leakage import EvaluationSentences, leakage_guard
 from harness.data.sources import DataDir, bundled_sample, open_data_dir

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b, sha256
 from itertools import islice
 from pathlib import Path
-from typing import Protocol, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from harness.data.sources import content_sha256
 from harness.errors import InputError
 from harness.files import locked
 from harness.results import cannot_write
-from harness.schema import read_json
+from harness.schema import decoded
 
 _VERSION = 1
 _INFO, _SOURCES, _TARGETS, _ROWS = "pairs.json", "sources", "targets", "source_rows"
@@ -120,17 +120,17 @@ class Part:
 
 
 class Texts(Sequence[str]):
-    """Sentences in a file, read when they are asked for."""
+    """Sentences in a file, read when they are asked for; `rows`: only these, in this order."""
 
-    def __init__(self, path: Path):
-        self._path = path
+    def __init__(self, path: Path, rows: NDArray[np.integer[Any]] | None = None):
+        self._path, self._rows = path, rows
         self._offsets = memoryview(_map(path.with_suffix(".offsets"))).cast("q")
         self._bytes = _map(path)
         if len(self._bytes) != self._offsets[-1]:
             raise ValueError(f"{path.name} has {len(self._bytes)} bytes, expected {self._offsets[-1]}")
 
     def __len__(self) -> int:
-        return len(self._offsets) - 1
+        return len(self._offsets) - 1 if self._rows is None else len(self._rows)
 
     @overload
     def __getitem__(self, index: int) -> str: ...
@@ -139,14 +139,18 @@ class Texts(Sequence[str]):
     def __getitem__(self, index: int | slice) -> str | list[str]:
         if isinstance(index, slice):
             return [self[number] for number in range(*index.indices(len(self)))]
-        if index < 0:
-            index += len(self)
-        if not 0 <= index < len(self):
+        number = index + len(self) if index < 0 else index
+        if not 0 <= number < len(self):
             raise IndexError(f"{index} of {len(self)} sentences")
-        return str(self._bytes[self._offsets[index] : self._offsets[index + 1]], "utf-8")
+        row = number if self._rows is None else int(self._rows[number])
+        return str(self._bytes[self._offsets[row] : self._offsets[row + 1]], "utf-8")
 
-    def __reduce__(self) -> tuple[type[Texts], tuple[Path]]:
-        return Texts, (self._path,)
+    def __reduce__(self) -> tuple[type[Texts], tuple[Path, NDArray[np.integer[Any]] | None]]:
+        return Texts, (self._path, self._rows)
+
+    def selected(self, rows: NDArray[np.integer[Any]]) -> Texts:
+        """The sentences of these rows alone, in their order."""
+        return Texts(self._path, rows)
 
 
 class Pairs(Protocol):
@@ -158,7 +162,7 @@ class Pairs(Protocol):
 
     @property
     def source_rows(self) -> NDArray[np.int32]:
-        """For each pair the row of its source."""
+        """For each pair the row of its source, int32."""
 
     @property
     def targets(self) -> Sequence[str]:
@@ -179,19 +183,15 @@ class _Contents:
 
 
 class PairStore:
-    """An open store; it can be pickled, and is opened again where it is unpickled.
+    """An open store of `Pairs`; it can be pickled, and is opened again where it is unpickled.
 
     Attributes:
-        sources: the distinct source sentences.
-        source_rows: int32, for each pair the row of its source.
-        targets: for each pair its target.
-        parts: what each corpus gave, in the order of the pairs.
         digest: sha256 of the corpora, the filters and the guard: equal for equal pairs.
         guarded: how many sentences of each evaluation set the pairs were held against.
     """
 
     def __init__(self, folder: Path):
-        info = read_json(folder / _INFO, _Contents)
+        info = decoded((folder / _INFO).read_bytes(), _Contents)
         self._folder = folder
         self.sources = Texts(folder / _SOURCES)
         self.targets = Texts(folder / _TARGETS)
@@ -211,7 +211,7 @@ class PairStore:
         """The store in a folder. Raises InputError if there is none, or if it is damaged."""
         try:
             return cls(folder)
-        except (OSError, ValueError, IndexError, InputError) as error:
+        except (OSError, ValueError, IndexError) as error:
             raise InputError(f"{folder}: no store of pairs, or a damaged one ({error}); remove it") from None
 
     @classmethod
@@ -248,7 +248,8 @@ class PairStore:
                 raise InputError(f"{name} is given {number} times; give each corpus once")
         if not guard:
             raise InputError("the leakage guard is empty: no evaluation set was given to keep the pairs free of")
-        checksums = [_checksum(corpus) for corpus in corpora]
+        files = ["".join(f"{content_sha256(path)}\n" for path in corpus.files) for corpus in corpora]
+        checksums = [sha256(content.encode()).hexdigest() for content in files]
         digest = _digest(corpora, checksums, filters, guard)
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -273,10 +274,6 @@ def _is_current(folder: Path, digest: str) -> bool:
         return PairStore.open(folder).digest == digest
     except InputError:
         return False  # damaged: it is built again
-
-
-def _checksum(corpus: Corpus) -> str:
-    return sha256("".join(f"{content_sha256(path)}\n" for path in corpus.files).encode()).hexdigest()
 
 
 def _digest(corpora: Sequence[Corpus], checksums: Sequence[str], filters: Filters, guard: EvaluationSentences) -> str:
@@ -325,7 +322,12 @@ def _write(
         n_read = n_kept = 0
         pairs = read_pairs(corpus)
         while block := list(islice(pairs, _BLOCK)):
-            kept = _filtered(block, filters, guard, dropped)
+            kept = []
+            for source, target in ((left.strip(), right.strip()) for left, right in block):
+                if reason := filters.reason_to_drop(source, target, guard):
+                    dropped[reason] += 1
+                else:
+                    kept.append((source, target))
             sources.add(source for source, _ in kept)
             targets.add(target for _, target in kept)
             n_read += len(block)
@@ -341,6 +343,7 @@ def _write(
         # The hashes are uniform already; an odd factor keeps (a, b) and (b, a) apart.
         pair_hashes = source_hashes * _MIX + target_hashes + np.repeat(np.concatenate(languages), sizes)
         kept_rows = np.sort(np.unique(pair_hashes, return_index=True)[1])  # where each occurs first
+        del pair_hashes
     else:
         kept_rows = np.arange(len(source_hashes))
     del target_hashes
@@ -352,8 +355,7 @@ def _write(
     firsts, source_rows = _numbered(source_hashes[kept_rows])
     _copy(sources, kept_rows[firsts], folder / _SOURCES)
     source_rows.astype("<i4").tofile(folder / _ROWS)
-    ends = np.cumsum(sizes)
-    stops = np.searchsorted(kept_rows, ends).tolist()
+    stops = np.searchsorted(kept_rows, np.cumsum(sizes)).tolist()
     parts = []
     for corpus, checksum, dropped, size, start, stop in zip(
         corpora, checksums, drops, sizes, [0, *stops], stops, strict=False
@@ -362,19 +364,6 @@ def _write(
         counts = {reason: number for reason, number in sorted(dropped.items()) if number}
         parts.append(Part(corpus.name, corpus.target_lang, start, stop, counts, corpus.licence, checksum))
     return parts
-
-
-def _filtered(
-    block: Iterable[tuple[str, str]], filters: Filters, guard: EvaluationSentences, dropped: Counter[str]
-) -> list[tuple[str, str]]:
-    kept = []
-    for source, target in ((left.strip(), right.strip()) for left, right in block):
-        reason = filters.reason_to_drop(source, target, guard)
-        if reason is None:
-            kept.append((source, target))
-        else:
-            dropped[reason] += 1
-    return kept
 
 
 def _numbered(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distill.vocabulary import Tokens, tokenise
-from harness.errors import InputError
+from harness.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from distill.pairs import Pairs
     from distill.progress import Watcher
+    from distill.training import Recipe
 
 Features = Callable[[NDArray[np.int64]], dict[str, Any]]
 """Turns row numbers of texts into the input of a student."""
@@ -174,6 +176,33 @@ def _quotas(rates: NDArray[np.float64], caps: NDArray[np.int64], total: int) -> 
     order = np.argsort(-np.where(whole < caps, quotas - whole, -1.0), kind="stable")
     whole[order[: total - int(whole.sum())]] += 1
     return whole
+
+
+def mixed_batches(recipe: Recipe, pairs: Pairs, kept: NDArray[np.int64]) -> MixedBatches:
+    """The batches of a training, of numbers in `kept` (those of the pairs that are trained on, ascending).
+
+    Raises:
+        InputError: fewer pairs than a batch.
+    """
+    sizes = np.diff(np.searchsorted(kept, [*(part.start for part in pairs.parts), len(pairs.source_rows)]))
+    factors = dict(recipe.weights)
+    known = {name for part in pairs.parts for name in (part.name, part.name.rpartition(".")[0])}
+    for name in factors:
+        if name not in known:
+            raise unknown_name("corpus in --weight", name, known)
+    weights = [factors.get(part.name, factors.get(part.name.rpartition(".")[0], 1.0)) for part in pairs.parts]
+    n_pairs = int(sizes[np.array(weights) > 0].sum())
+    if n_pairs < recipe.batch_size:
+        raise InputError(
+            f"{n_pairs:,} pairs to train on are fewer than a batch of {recipe.batch_size:,}; give more, or a smaller "
+            "--batch-size"
+        )
+    total = math.ceil(recipe.epochs * n_pairs / recipe.batch_size)
+    total = min(total, recipe.max_steps or total)
+    repeats = math.ceil(recipe.max_repeats * total * recipe.batch_size / n_pairs)
+    return MixedBatches(
+        sizes.tolist(), recipe.batch_size, total, recipe.seed, recipe.temperature, repeats, weights=weights
+    )
 
 
 class TrainingPairs:

@@ -6,9 +6,9 @@ and, while it is being filled, `done` (how many sentences have their row).
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -16,17 +16,29 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from baselines.model_folder import as_json
 from harness.cache import CHUNK
 from harness.encoder import Encoder
 from harness.errors import InputError
 from harness.files import locked
 from harness.memory import InParts
 from harness.results import cannot_write, write_atomically
-from harness.schema import decoded
+from harness.schema import Count, decoded
 
 VectorType = Literal["float16", "float32"]
 
 _INFO, _VECTORS, _DONE = "store.json", "vectors.npy", "done"
+
+
+@dataclass(frozen=True)
+class _Info:
+    """What `store.json` says: of what the vectors are."""
+
+    fingerprint: str
+    digest: str
+    sentences: Count
+    dim: Count
+    dtype: VectorType
 
 
 class TeacherVectors:
@@ -77,15 +89,14 @@ class TeacherVectors:
     def open(cls, folder: Path) -> TeacherVectors:
         """A complete store. Raises InputError if there is none, or if it is damaged."""
         try:
-            info = decoded((folder / _INFO).read_bytes(), dict[str, Any])
-            shape = info["sentences"], info["dim"]
+            info = decoded((folder / _INFO).read_bytes(), _Info)
             if (folder / _DONE).exists():
                 raise InputError(f"{folder}: not all of the teacher's vectors are there yet; let the encoding finish")
             vectors = np.load(folder / _VECTORS, mmap_mode="r")
-            if vectors.shape != shape or vectors.dtype != info["dtype"]:
-                raise ValueError(f"vectors of shape {vectors.shape}, expected {shape}")
-            return cls(vectors, info["fingerprint"], info["digest"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            if vectors.shape != (info.sentences, info.dim) or vectors.dtype != info.dtype:
+                raise ValueError(f"vectors of shape {vectors.shape}, expected {(info.sentences, info.dim)}")
+            return cls(vectors, info.fingerprint, info.digest)
+        except (OSError, ValueError) as error:
             raise InputError(f"{folder}: no store of teacher vectors ({error}); delete it, or name another") from None
 
     @classmethod
@@ -118,13 +129,8 @@ class TeacherVectors:
         """
         if not len(sentences):
             raise InputError("no sentences for the teacher to encode; give parallel data that is not empty")
-        info = {
-            "fingerprint": encoder.fingerprint + (f"|lang:{lang}" if encoder.uses_lang else ""),
-            "digest": sentences_digest(sentences),
-            "sentences": len(sentences),
-            "dim": encoder.dim,
-            "dtype": dtype,
-        }
+        fingerprint = encoder.fingerprint + (f"|lang:{lang}" if encoder.uses_lang else "")
+        info = _Info(fingerprint, sentences_digest(sentences), len(sentences), encoder.dim, dtype)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with locked(folder / ".lock"):
@@ -147,30 +153,29 @@ def sentences_digest(sentences: Sequence[str]) -> str:
     return digest.hexdigest()
 
 
-def _begin(folder: Path, info: dict[str, Any]) -> None:
+def _begin(folder: Path, info: _Info) -> None:
     """An empty store. `store.json` comes last: without it, the other files count for nothing."""
+    dtype = np.dtype(info.dtype)
     with (folder / _VECTORS).open("wb") as file:
-        shape = info["sentences"], info["dim"]
-        header = {"descr": np.dtype(info["dtype"]).str, "fortran_order": False, "shape": shape}
+        header = {"descr": dtype.str, "fortran_order": False, "shape": (info.sentences, info.dim)}
         np.lib.format.write_array_header_1_0(file, header)
-        file.truncate(file.tell() + shape[0] * shape[1] * np.dtype(info["dtype"]).itemsize)
+        file.truncate(file.tell() + info.sentences * info.dim * dtype.itemsize)
     write_atomically(folder / _DONE, b"0\n")
-    write_atomically(folder / _INFO, (json.dumps(info, indent=1, sort_keys=True) + "\n").encode())
+    write_atomically(folder / _INFO, as_json(asdict(info)))
 
 
-def _check_same(folder: Path, info: dict[str, Any]) -> None:
+def _check_same(folder: Path, info: _Info) -> None:
     """Raises InputError if the store is of another teacher or of other sentences."""
     try:
-        found = decoded((folder / _INFO).read_bytes(), dict[str, Any])
-        different = [key for key, value in info.items() if found[key] != value]
-    except (ValueError, KeyError, TypeError) as error:
+        stored = asdict(decoded((folder / _INFO).read_bytes(), _Info))
+    except ValueError as error:
         raise InputError(f"{folder / _INFO}: damaged ({error}); delete the folder, or name another") from None
-    if different:
-        key = different[0]
-        raise InputError(
-            f"{folder} holds teacher vectors of another {key} ({found[key]}, now {info[key]}); name another folder, "
-            "or delete this one"
-        )
+    for key, value in asdict(info).items():
+        if stored[key] != value:
+            raise InputError(
+                f"{folder} holds teacher vectors of another {key} ({stored[key]}, now {value}); name another folder, "
+                "or delete this one"
+            )
 
 
 def _fill(

@@ -24,7 +24,7 @@ from baselines.huggingface import Precision, quiet
 from baselines.model_folder import last_checkpoint, read_if_whole
 from distill.development import SCORES, Development
 from distill.progress import Watcher
-from distill.sampler import MixedBatches, TrainingPairs, student_features
+from distill.sampler import MixedBatches, TrainingPairs, mixed_batches, student_features
 from distill.students import encode, set_up
 from harness.errors import InputError, unknown_name
 from harness.results import write_atomically
@@ -166,33 +166,6 @@ def evaluate_every(recipe: Recipe, total: int, n_dev_sentences: int) -> int:
     wanted = max(cheap, total // _EVALUATIONS)
     # A number with divisors: see `_log_every`.
     return min(total, recipe.eval_steps or math.ceil(wanted / 10) * 10)
-
-
-def mixed_batches(recipe: Recipe, pairs: Pairs, kept: NDArray[np.int64]) -> MixedBatches:
-    """The batches of a training, of numbers in `kept` (those of the pairs that are trained on, ascending).
-
-    Raises:
-        InputError: fewer pairs than a batch.
-    """
-    sizes = np.diff(np.searchsorted(kept, [*(part.start for part in pairs.parts), len(pairs.source_rows)]))
-    factors = dict(recipe.weights)
-    known = {name for part in pairs.parts for name in (part.name, part.name.rpartition(".")[0])}
-    for name in factors:
-        if name not in known:
-            raise unknown_name("corpus in --weight", name, known)
-    weights = [factors.get(part.name, factors.get(part.name.rpartition(".")[0], 1.0)) for part in pairs.parts]
-    n_pairs = int(sizes[np.array(weights) > 0].sum())
-    if n_pairs < recipe.batch_size:
-        raise InputError(
-            f"{n_pairs:,} pairs to train on are fewer than a batch of {recipe.batch_size:,}; give more, or a smaller "
-            "--batch-size"
-        )
-    total = math.ceil(recipe.epochs * n_pairs / recipe.batch_size)
-    total = min(total, recipe.max_steps or total)
-    repeats = math.ceil(recipe.max_repeats * total * recipe.batch_size / n_pairs)
-    return MixedBatches(
-        sizes.tolist(), recipe.batch_size, total, recipe.seed, recipe.temperature, repeats, weights=weights
-    )
 
 
 def train(
