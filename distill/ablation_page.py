@@ -125,12 +125,12 @@ def _cells(table: Table, scores: Scores, runs: Sequence[Run]) -> dict[tuple[str,
     for row in table.rows:
         for column in table.columns:
             settings = table.cell(row, column)
-            found = by_settings.get(settings, [])
+            of_cell = by_settings.get(settings, [])
             name = str(scores[settings][Score.parse(column.score)])
-            values = [run.scores[name] for run in found]
+            values = [run.scores[name] for run in of_cell]
             deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
             cells[row.name, column.title] = (
-                _Cell(len(values), float(np.mean(values)), deviation, float(np.mean([run.pairs for run in found])))
+                _Cell(len(values), float(np.mean(values)), deviation, float(np.mean([run.pairs for run in of_cell])))
                 if values
                 else None
             )
@@ -172,12 +172,12 @@ def _draw(table: Table, cells: Mapping[tuple[str, str], _Cell | None], path: Pat
     panels = figure.subplots(1, n_panels, sharey=True, squeeze=False)[0]
     for number, column in enumerate(table.columns):
         axes = panels[0 if table.is_curve else number]
-        found = [(place, cell) for place, name in enumerate(names) if (cell := cells[name, column.title])]
-        means, deviations = [cell.mean for _, cell in found], [cell.deviation for _, cell in found]
+        placed = [(place, cell) for place, name in enumerate(names) if (cell := cells[name, column.title])]
+        means, deviations = [cell.mean for _, cell in placed], [cell.deviation for _, cell in placed]
         if table.is_curve:
-            axes.errorbar([cell.pairs for _, cell in found], means, yerr=deviations, fmt="o-", capsize=3)
+            axes.errorbar([cell.pairs for _, cell in placed], means, yerr=deviations, fmt="o-", capsize=3)
         else:
-            axes.errorbar(means, [place for place, _ in found], xerr=deviations, fmt="o", capsize=3)
+            axes.errorbar(means, [place for place, _ in placed], xerr=deviations, fmt="o", capsize=3)
             axes.set_xlabel(column.title)
             axes.grid(axis="both", alpha=0.3)
     if table.is_curve:

@@ -138,7 +138,7 @@ class Development:
             return {}
         from scipy.stats import spearmanr
 
-        one, two = (
+        first, second = (
             {language: normalise(self._rows(vectors, side)) for language, side in sides.items()}
             for sides in (self.sts.sentences1, self.sts.sentences2)
         )
@@ -146,13 +146,13 @@ class Development:
 
         def rho(left: NDArray[np.float32], right: NDArray[np.float32]) -> float:
             cosines = np.einsum("ij,ij->i", left, right, dtype=np.float64)
-            # Where all are alike, nothing is ranked.
+            # Where all are equal, nothing is ranked.
             return 100 * float(spearmanr(cosines, gold).statistic) if np.ptp(cosines) and np.ptp(gold) else 0.0
 
-        same = {f"sts:{language}-{language}": rho(one[language], two[language]) for language in one}
+        same = {f"sts:{language}-{language}": rho(first[language], second[language]) for language in first}
         cross = {
-            f"sts:en-{language}": (rho(one["en"], two[language]) + rho(one[language], two["en"])) / 2
-            for language in one
+            f"sts:en-{language}": (rho(first["en"], second[language]) + rho(first[language], second["en"])) / 2
+            for language in first
             if language != "en"
         }
         means = {"sts_same": float(np.mean(list(same.values())))}
@@ -195,9 +195,9 @@ def hold_out(
     dev = {}
     for language, parts in sorted(by_language.items()):
         chosen = np.concatenate([_draw(part, math.ceil(pairs_per_language / len(parts))) for part in parts])
-        if found := distinct(pairs, chosen):
-            dev[language] = found
-            is_held_out[found.source_rows] = True
+        if held_out := distinct(pairs, chosen):
+            dev[language] = held_out
+            is_held_out[held_out.source_rows] = True
     if not dev:
         raise InputError(
             f"{len(pairs.source_rows):,} pairs are too few: a tenth of a corpus is held out for development, which "
@@ -214,7 +214,7 @@ def hold_out(
 
 def _draw(part: Part, number: int) -> NDArray[np.int64]:
     """Pairs of one corpus; they depend on no other corpus."""
-    size = len(part)
+    size = part.stop - part.start
     random = np.random.default_rng([_SEED, zlib.crc32(part.name.encode())])
     return np.sort(part.start + random.permutation(size)[: min(number, size // _LARGEST_SHARE)]).astype(np.int64)
 

@@ -82,7 +82,7 @@ class DistillationLoss(Module):
             source, target = source.to(dtype), target.to(dtype)
             wanted = self._wanted(labels, source) if self._weights.keys() - {"ranking"} else source
             losses = [
-                weight * self._one(kind, source[:, :dim], target[:, :dim], wanted[:, :dim], labels)
+                weight * self._term(kind, source[:, :dim], target[:, :dim], wanted[:, :dim], labels)
                 for kind, weight in self._weights.items()
                 for dim in self._dims
             ]
@@ -97,7 +97,7 @@ class DistillationLoss(Module):
         vectors = torch.from_numpy(self.teacher[labels.cpu().numpy()]).to(like)
         return vectors if self._projection is None else vectors @ self._projection.to(like)
 
-    def _one(self, kind: str, source: Tensor, target: Tensor, wanted: Tensor, labels: Tensor) -> Tensor:
+    def _term(self, kind: str, source: Tensor, target: Tensor, wanted: Tensor, labels: Tensor) -> Tensor:
         if kind == "mse":
             return mse_loss(source, wanted) + mse_loss(target, wanted)
         if kind == "cosine":

@@ -96,15 +96,15 @@ class Start:
         if self.is_new_static or not self.is_static:
             return self.dim or teacher_dim
         folder = Path(self.student).expanduser()
-        own = _static_dim(folder)
-        if self.dim not in (None, own):
-            raise InputError(f"--dim {self.dim}: the static student {self.student!r} has {own} dimensions")
+        dim = _static_dim(folder)
+        if self.dim not in (None, dim):
+            raise InputError(f"--dim {self.dim}: the static student {self.student!r} has {dim} dimensions")
         stored = load_projection(folder)
-        fits = own == teacher_dim or self.dim == own or (stored is not None and stored.shape == (teacher_dim, own))
+        fits = dim == teacher_dim or self.dim == dim or (stored is not None and stored.shape == (teacher_dim, dim))
         if not fits:
-            remedy = f"--dim {own} reduces them to it" if own < teacher_dim else "take another student"
-            raise InputError(f"the student has {own} dimensions, the teacher's vectors have {teacher_dim}; {remedy}")
-        return own
+            remedy = f"--dim {dim} reduces them to it" if dim < teacher_dim else "take another student"
+            raise InputError(f"the student has {dim} dimensions, the teacher's vectors have {teacher_dim}; {remedy}")
+        return dim
 
     def check(self) -> None:
         """Raise InputError if options contradict each other, before anything is loaded."""

@@ -98,12 +98,12 @@ def balanced(counts: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float64]:
 
     The root keeps a language with little text from losing its vocabulary to one with much.
     """
-    return np.asarray(sum(np.sqrt(one) for one in counts.values()), dtype=np.float64)
+    return np.asarray(sum(np.sqrt(each) for each in counts.values()), dtype=np.float64)
 
 
 def frequencies(counts: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float64]:
     """Each token's relative frequency, the mean over the languages; they add up to 1."""
-    return np.asarray(np.mean([one / max(1, one.sum()) for one in counts.values()], axis=0), dtype=np.float64)
+    return np.asarray(np.mean([each / max(1, each.sum()) for each in counts.values()], axis=0), dtype=np.float64)
 
 
 def prune_tokenizer(
