@@ -29,7 +29,7 @@ from distill.development import PAIRS_PER_LANGUAGE, Development, DevPairs, DevSt
 from distill.distillation import stored_pairs, stored_vectors
 from distill.grid import Grid, Score, Settings, read_grid, resolve_score
 from distill.pairs import Filters, PairStore, Part, Texts
-from distill.progress import Watcher
+from distill.report import Watcher
 from distill.start import make_student, teacher_projection
 from distill.static import StaticEncoder
 from distill.students import static_student

@@ -159,7 +159,7 @@ def distill(
     from dataclasses import replace
 
     from distill.distillation import distill
-    from distill.progress import watch
+    from distill.report import watch
     from distill.start import Start
     from distill.training import STATIC, Recipe
     from harness.cache import default_cache_dir
@@ -200,7 +200,7 @@ def compact(
     `static:DIR` and sentence-transformers load a static one, `compact:DIR` a transformer. The vectors are those of the
     student to about 1e-3 in cosine.
     """
-    from distill.compact import save_compact
+    from distill.transformer import save_compact
 
     typer.echo(f"{save_compact(folder, out) / 2**20:.2f} MiB", err=True)
     typer.echo(out)
@@ -220,7 +220,7 @@ def interpolate(
 
     The weights are (1 - share) * start + share * student (Wortsman et al. 2022).
     """
-    from distill.compact import interpolate
+    from distill.students import interpolate
 
     interpolate(folder, start, share, out)
     typer.echo(out)
@@ -251,7 +251,7 @@ def ablate(
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")
     from distill.ablate import ablate
     from distill.ablation_page import PAGE_FILE
-    from distill.progress import watch
+    from distill.report import watch
 
     folder = results or results_folder(None) / "distillation"
     with watch() as progress:

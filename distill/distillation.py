@@ -37,8 +37,7 @@ from baselines.model_folder import (
 from distill.corpora import Corpus, find_corpora, open_corpus
 from distill.development import Development, hold_out
 from distill.pairs import Filters, PairStore
-from distill.progress import Watcher
-from distill.report import Effort, Trained, UsedCorpus, write_reports
+from distill.report import Effort, Trained, UsedCorpus, Watcher, write_reports
 from distill.sampler import mixed_batches
 from distill.start import Start, load_projection, make_student, open_student, save_projection, teacher_projection
 from distill.teacher import TeacherVectors, VectorType, sentences_digest

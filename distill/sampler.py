@@ -16,7 +16,7 @@ from harness.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from distill.pairs import Pairs
-    from distill.progress import Watcher
+    from distill.report import Watcher
     from distill.training import Recipe
 
 Features = Callable[[NDArray[np.int64]], dict[str, Any]]

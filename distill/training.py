@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from baselines.huggingface import Precision, quiet
 from baselines.model_folder import last_checkpoint, read_if_whole
 from distill.development import SCORES, Development
-from distill.progress import Watcher
+from distill.report import Watcher
 from distill.sampler import MixedBatches, TrainingPairs, mixed_batches, student_features
 from distill.students import encode, set_up
 from harness.errors import InputError, unknown_name

@@ -26,7 +26,7 @@ for module in ("torch", "sentence_transformers", "accelerate", "matplotlib"):
 
 from distill.ablate import _gather, _resolved, ablate  # noqa: E402
 from distill.grid import EXPERIMENTS, Grid, Settings, read_grid  # noqa: E402
-from distill.progress import Watcher  # noqa: E402
+from distill.report import Watcher  # noqa: E402
 
 TEACHER = "chargrams?dim=24"
 COLUMNS = """

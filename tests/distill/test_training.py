@@ -15,7 +15,7 @@ from tiny_models import SENTENCES, write_bert
 from baselines.huggingface import folder_digest
 from baselines.model_folder import only_training
 from distill.distillation import distill
-from distill.progress import Watcher
+from distill.report import Watcher
 from distill.start import Start
 from harness.errors import InputError
 
