@@ -27,13 +27,13 @@ SETTINGS_FILE = "settings.json"
 """What the folder of checkpoints says of the training that they are of."""
 
 Settings = dict[str, Any]
-"""All that tells one training from others, as JSON values by name."""
+"""Everything that distinguishes one training from others, as JSON values by name."""
 
 T = TypeVar("T")
 
 
 def check_folders(out: Path, work: Path, sources: Iterable[str | Path]) -> None:
-    """Check, before anything is deleted or trained, that what is in the way of a training came from a training.
+    """Check that a training will replace nothing but the output of a training, before anything is deleted.
 
     Args:
         out: the folder to write.
@@ -61,7 +61,7 @@ def check_folders(out: Path, work: Path, sources: Iterable[str | Path]) -> None:
 
 @contextmanager
 def only_training(out: Path) -> Iterator[None]:
-    """For the time of a `with` block no other process trains a model for `out`.
+    """A lock: in a `with` block no other process trains a model for `out`.
 
     Raises:
         InputError: another one does, or there is no place for the lock beside `out`.
@@ -127,7 +127,7 @@ def replace_folder(new: Path, out: Path) -> None:
 
 
 def remove_work(work: Path) -> None:
-    """Delete the folder of checkpoints, its settings last: cut short, it is still known for what it is."""
+    """Delete the folder of checkpoints, its settings last, so that it can be told from others if this is cut short."""
     for path in work.glob("*"):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
@@ -171,7 +171,7 @@ class Checkpoint:
 
 
 def last_checkpoint(folder: Path) -> Checkpoint | None:
-    """The last checkpoint that is whole: the trainer's state is written last. One that is not is deleted."""
+    """The last whole checkpoint. Others, whose trainer's state was not written, are deleted."""
     whole = []
     for path in folder.glob("checkpoint-*"):
         if state := read_if_whole(path / "trainer_state.json", TrainerState):
@@ -182,7 +182,7 @@ def last_checkpoint(folder: Path) -> Checkpoint | None:
 
 
 def check_equal(ours: Mapping[str, Any], theirs: Mapping[str, Any], where: Path) -> None:
-    """Raises InputError if `where` is from a training with other settings; names one that differs."""
+    """Raise InputError, with a setting that differs, if `where` is from a training with other settings."""
     for key in (*ours, *theirs):
         if ours.get(key) != theirs.get(key):
             raise InputError(
@@ -205,7 +205,7 @@ def as_json(content: object) -> bytes:
 
 
 def hub_metadata(languages: Sequence[str] = ()) -> str:
-    """What a model card begins with, for the hub."""
+    """The head of a model card, with the hub's metadata."""
     lines = [
         "---",
         "library_name: sentence-transformers",

@@ -59,16 +59,16 @@ class Recipe:
 
     Attributes:
         batch_size: pairs a step.
-        learning_rate: at its highest, after the warm-up.
+        learning_rate: the highest one, after the warm-up.
         nli_epochs, sts_epochs: passes over the pairs of each stage.
-        max_steps: a stage ends after so many steps at the latest.
-        eval_steps: dev score and checkpoint every so many steps, and at least once an epoch.
+        max_steps: steps of a stage at most.
+        eval_steps: steps between dev scores, each with a checkpoint; there is one an epoch at least.
         max_length: tokens after which a sentence is cut, in training and afterwards.
-        freeze_layers: so many of the lowest layers keep their weights, and the embeddings too, unless it is 0.
-        keep_layers: only so many of the lowest layers are used at all.
-        prompt: what every sentence begins with, in training and afterwards; None: as the start has it.
+        freeze_layers: number of the lowest layers that keep their weights; unless it is 0, the embeddings do too.
+        keep_layers: number of the lowest layers that are used; None: all.
+        prompt: what every sentence begins with, in training and afterwards; None: the start's own.
         precision: of the matrix products (autocast); the weights are float32 in any case.
-        seed: of dropout, of the order of pairs and of new weights.
+        seed: for dropout, the order of pairs and new weights.
     """
 
     batch_size: int = 16
@@ -87,7 +87,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of a training: its pairs, and for how many epochs."""
+    """One stage of a training: its pairs and its number of epochs."""
 
     name: StageName
     pairs: NLIPairs | ScoredPairs
@@ -103,7 +103,7 @@ class Stage:
 
 
 def resolve_start(start: str) -> tuple[str, str | None]:
-    """Folder or hub id of the model that `start` names, and the prompt that it wants, where that is known.
+    """The folder or hub id of the model that `start` names, and the prompt that it needs, if that is known.
 
     `start` is a folder, a hub id, or the alias of an encoder that is a transformer in Hugging Face's formats.
 
@@ -126,8 +126,9 @@ class Trained:
     """The record of a training, kept as `training.json` in the model folder.
 
     Attributes:
-        settings: what was asked for, data files included.
-        steps: taken in each stage. Of stage `sts`, `best_step` is the one whose weights the model has.
+        settings: all arguments, data files included.
+        steps: how many were taken in each stage.
+        best_step: the step of stage `sts` whose weights the model has.
         dev_before, dev_after: Spearman's rho x 100 by dev set, of the start and of the model.
     """
 

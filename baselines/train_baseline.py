@@ -29,7 +29,7 @@ _PLACES = {"out", "data_dir", "cache_dir", "cpu", "fresh"}  # and machines: not 
 
 
 class PrecisionChoice(str, Enum):
-    """Of the matrix products."""
+    """The number format of matrix products."""
 
     fp32 = "fp32"
     bf16 = "bf16"
@@ -195,12 +195,12 @@ def _shown(key: str, value: Any) -> str:
 
 
 def _place_free(start: str) -> str:
-    """A folder's name alone; a hub id or alias as it is."""
+    """The name of a folder without its place; a hub id or alias as it is."""
     return Path(start).absolute().name if Path(start).is_dir() else start
 
 
 def given_command(context: typer.Context, name: str, show: Callable[[str, Any], str]) -> str:
-    """The command that was given, as one can repeat it elsewhere: without options that name places or machines.
+    """The command line of this process without options that name places or machines, to be repeated elsewhere.
 
     `show` writes a value, given the name of its parameter, without the place of a file.
     """
@@ -220,7 +220,7 @@ def given_command(context: typer.Context, name: str, show: Callable[[str, Any], 
 
 
 def given_fields(context: typer.Context, kind: type) -> dict[str, Any]:
-    """The values of the options that are named as fields of the dataclass `kind`, but for those that are None."""
+    """The options that have the names of fields of the dataclass `kind`, without those that are None."""
     values = {field.name: context.params.get(field.name) for field in fields(kind)}
     return {
         name: value.value if isinstance(value, Enum) else value for name, value in values.items() if value is not None

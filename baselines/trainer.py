@@ -1,6 +1,6 @@
-"""What all trainings here share: sentence-transformers' trainer, set up for exact resumption, and layers that stay.
+"""What all trainings share: sentence-transformers' trainer, set up for exact resumption, and frozen layers.
 
-A checkpoint holds all state, without pickles of our own; a training that diverges ends with an error of one line.
+A checkpoint holds all state. A training that diverges ends with an error of one line.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Trainer(SentenceTransformerTrainer):  # type: ignore[misc]
         with quiet():
             self.train(resume_from_checkpoint=str(last.folder) if last else None)
 
-    def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
+    def add_model_card_callback(self, default_args_dict: Any) -> None:
         """The trainings write their own model card."""
 
     def compute_loss(self, *args: Any, **options: Any) -> Any:

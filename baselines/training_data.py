@@ -1,4 +1,4 @@
-"""What the NLI-tuned baselines are trained on: AllNLI and the STS Benchmark, of a data directory or of given files.
+"""The training data of the NLI-tuned baselines: AllNLI and the STS Benchmark, from a data directory or from files.
 
 The STS Benchmark shares sentences with STS 2017, on which the models are measured. 125 rows of its dev split are half
 of track 5 (EN-EN): they are left out, in every language. So are the rows of the training split that hold a sentence
@@ -55,7 +55,7 @@ class ScoredPairs:
 
 
 def joined(parts: Iterable[ScoredPairs]) -> ScoredPairs:
-    """All the pairs in one, without their origins."""
+    """All pairs in one value, without their origins."""
     parts = list(parts)
     return ScoredPairs(
         [sentence for part in parts for sentence in part.sentences1],
@@ -192,7 +192,7 @@ def _stsb_file(data: DataDir | None, language: str, split: str) -> Path:
 
 
 def _are_aligned(pairs: ScoredPairs, original: ScoredPairs) -> bool:
-    """Whether the rows are those of the English original, translated: as many, with the same scores."""
+    """Whether the rows are translations of the English original: as many rows, with the same scores."""
     return len(pairs.scores) == len(original.scores) and all(
         abs(ours - theirs) <= _SAME_SCORE for ours, theirs in zip(pairs.scores, original.scores, strict=True)
     )

@@ -73,7 +73,7 @@ def ablate(
         data_dir: the data directory, with corpora and evaluation sets.
         only: names of tables; all by default.
         on_cpu: do not use a GPU that is there.
-        progress: is told.
+        progress: reports what is done.
 
     Returns:
         the distillations of the chosen tables.
@@ -94,7 +94,7 @@ def ablate(
         settings.start.student_dim(teacher.dim)
     material = _gather(grid, scores, data, teacher, progress)
     wanted = {settings for table in tables for settings in table.cells()}
-    plan = [(settings, seed) for settings in scores for seed in grid.seeds]  # all: the page shows what there is
+    plan = [(settings, seed) for settings in scores for seed in grid.seeds]  # of all tables: for the page
     runs: list[Run] = []
     for number, (settings, seed) in enumerate(plan, start=1):
         path = records / f"{material.key(settings, seed)}.json"
@@ -156,7 +156,7 @@ def _gather(grid: Grid, settings: Iterable[Settings], data: DataDir, teacher: En
 
 @dataclass(frozen=True)
 class _Selection:
-    """Some of the pairs of a store, see `distill.pairs.Pairs`; development sentences are among the sources."""
+    """A selection of the pairs of a store. Its sources include the development sentences."""
 
     sources: Texts
     source_rows: NDArray[np.int32]
@@ -187,7 +187,7 @@ class _Material:
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     def select(self, settings: Settings, seed: int) -> _Selection | None:
-        """What a distillation trains on; None if that are fewer pairs than it asks for, or than a batch."""
+        """The pairs that a distillation trains on. None if there are fewer than it needs, or than a batch."""
         parts = [part for part in self.pairs.parts if _is_in(part, settings)]
         free = [self._numbers(part, held_out=False) for part in parts]
         numbers = np.concatenate([np.zeros(0, dtype=np.int64), *free])
@@ -217,7 +217,7 @@ class _Material:
         )
 
     def _held_out(self, parts: Sequence[Part]) -> dict[str, DevPairs]:
-        """Held-out pairs of some corpora, by language: a step is chosen on the kind of text that is trained on."""
+        """Held-out pairs of these corpora by language: a step is chosen on text of the kind that is trained on."""
         held_out: dict[str, DevPairs] = {}
         for language in sorted({part.target_lang for part in parts}):
             corpora = [part for part in parts if part.target_lang == language]
@@ -229,7 +229,7 @@ class _Material:
         return held_out
 
     def _numbers(self, part: Part, *, held_out: bool) -> NDArray[np.int64]:
-        """The pairs of a corpus whose source is held out, or is not."""
+        """The numbers of the pairs of a corpus whose source is held out, or is not."""
         is_held_out = self._development.is_held_out[self.pairs.source_rows[part.start : part.stop]]
         return part.start + np.flatnonzero(is_held_out == held_out)
 
@@ -297,7 +297,7 @@ def _distilled(
     data: DataDir,
     on_cpu: bool,
 ) -> Run:
-    """One distillation and its scores."""
+    """Train one student and measure it."""
     start = time.perf_counter()
     student = material.student(chosen, settings, seed, on_cpu)
     with tempfile.TemporaryDirectory(prefix="ablate-") as work:
@@ -343,7 +343,7 @@ def _encoder(model: Any, settings: Settings, identity: str) -> Encoder:
 
 
 def _stored(path: Path, scores: Mapping[Score, Score]) -> Run | None:
-    """The record of a distillation, if it is there with all scores that are wanted; a damaged one counts as none."""
+    """The stored record of a distillation. None if there is none, if it lacks a score, or if it is damaged."""
     with suppress(OSError, ValueError):
         run = decoded(path.read_bytes(), Run, exact=True)
         if run.scores.keys() >= set(map(str, scores.values())):

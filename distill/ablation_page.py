@@ -1,4 +1,4 @@
-"""The page of a grid of distillations: a table and a plot for each experiment, with what is to be said of it."""
+"""The page of a grid of distillations: a table, a plot and remarks for each experiment."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Run:
         settings, seed: what was asked for.
         teacher: its fingerprint.
         data: digest of the store that the pairs were selected from.
-        pairs: that were trained on.
-        steps: that were taken.
-        best_step: the one whose weights were scored.
+        pairs: how many were trained on.
+        steps: how many were taken.
+        best_step: the step whose weights were scored.
         scores: by TASK/SUBSET/METRIC.
         seconds: of training and evaluation.
         hardware, versions, git: as in the records of results.
@@ -70,8 +70,8 @@ def write_page(folder: Path, grid: Grid, scores: Scores, runs: Sequence[Run], co
         folder: to write to; `remarks/TABLE.md` in it goes below a table.
         grid: with all tables.
         scores: on which data each score of each distillation is measured.
-        runs: what there is.
-        corpora: the names of those that were to choose from.
+        runs: the records that there are.
+        corpora: the names of all corpora that could be chosen.
     """
     lines = _head(folder, grid, runs, corpora)
     for table in grid.tables:
@@ -160,7 +160,7 @@ def _title(table: Table, column: Column, scores: Scores) -> str:
 
 
 def _draw(table: Table, cells: Mapping[tuple[str, str], _Cell | None], path: Path) -> None:
-    """Mean and standard deviation: over the number of pairs, or else a panel for each column with the rows below."""
+    """Draw means and standard deviations: over the number of pairs, or as one panel for each column."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -48,7 +48,7 @@ _BEST_BY_HELP = (
 
 
 class TeacherType(str, Enum):
-    """Of stored vectors."""
+    """The number format of stored vectors."""
 
     float16 = "float16"
     float32 = "float32"
@@ -282,7 +282,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _shown(key: str, value: Any) -> str:
-    """A value as the model card has it: without places, files by their names alone."""
+    """A value as the model card shows it: files without their folders."""
     from harness.spec import parse_spec
 
     if key in _SPECS:

@@ -1,4 +1,4 @@
-"""Parallel sentences on disk: which corpora are there, and reading their pairs one by one.
+"""Parallel sentences on disk: finds the corpora, and reads their pairs one by one.
 
 A corpus is one file, or two that are aligned line by line, named `NAME.xx-yy` with the languages in the order of its
 columns: `NAME.xx-yy.tsv` (also `.gz`), OPUS's Moses format as two files `NAME.xx-yy.xx` and `NAME.xx-yy.yy` or as the
@@ -55,7 +55,7 @@ _CODE_ELEMENTS = ("bpt", "ept", "it", "ph", "ut")  # of TMX: mark-up of the orig
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus, not yet read.
+    """The description of a corpus; `read_pairs` reads it.
 
     Attributes:
         name: with its languages, source first: `tatoeba-manythings.en-de`.
@@ -64,7 +64,7 @@ class Corpus:
         licence: empty if it is not known.
         format: how the files are read.
         is_swapped: whether a table has the target language in its first column.
-        min_score: of `scored`: pairs below it are not read.
+        min_score: for the format `scored`: pairs with a lower score are not read.
     """
 
     name: str
@@ -155,7 +155,7 @@ def read_pairs(corpus: Corpus) -> Iterator[tuple[str, str]]:
 
 
 def _files_of_corpora(folder: Path) -> Iterator[tuple[Path, ...]]:
-    """The files in a folder and its subfolders that are named like a corpus; aligned ones together."""
+    """The files in a folder and its subfolders that are named like a corpus; two aligned files are one item."""
     for path in sorted(path for pattern in ("*", "*/*") for path in folder.glob(pattern) if path.is_file()):
         match = _NAME.fullmatch(path.name)
         if match is None:
@@ -181,7 +181,7 @@ def _known_format(name: str | None) -> str:
 
 
 def _describe(files: tuple[Path, ...], source_lang: str, licence: str) -> Corpus:
-    """What the names of its files say of a corpus."""
+    """Describe a corpus by the names of its files. Raises InputError."""
     if len(files) == 2:
         names = [path.name.removesuffix(".gz") for path in files]
         first, second = (name.rpartition(".")[2] for name in names)
@@ -322,7 +322,7 @@ def _language(variant: Element) -> str:
 
 
 def _text(element: Element) -> str:
-    """The text in an element without its mark-up, which may be nested to any depth."""
+    """The text in an element without its mark-up. The mark-up may be nested to any depth."""
     parts: list[str] = []
     left: list[Element | str] = [element]  # the next one last
     while left:

@@ -1,4 +1,4 @@
-"""The development set of a distillation: parallel sentences held out of training, and STS in the languages at hand.
+"""The development set of a distillation: parallel sentences held out of training, and STS in their languages.
 
 It is small, so that it takes little of a training's time, and the same for every training on the same data, whatever
 its seed, so that students can be compared on it. No sentence of evaluation data is in it.
@@ -93,12 +93,12 @@ class Development:
 
     @property
     def n_sentences(self) -> int:
-        """How many distinct sentences one evaluation encodes."""
+        """The number of distinct sentences that one evaluation encodes."""
         return len(self._texts)
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the sentences, which tells one development set from another."""
+        """SHA-256 of the sentences, which identifies the development set."""
         return hashlib.sha256("\n".join(self._texts).encode("utf-8", "surrogatepass")).hexdigest()
 
     def kept(self, pairs: Pairs) -> NDArray[np.int64]:
@@ -213,14 +213,14 @@ def hold_out(
 
 
 def _draw(part: Part, number: int) -> NDArray[np.int64]:
-    """Pairs of one corpus; they depend on no other corpus."""
+    """Draw pairs of one corpus. The draw does not depend on other corpora."""
     size = part.stop - part.start
     random = np.random.default_rng([_SEED, zlib.crc32(part.name.encode())])
     return np.sort(part.start + random.permutation(size)[: min(number, size // _LARGEST_SHARE)]).astype(np.int64)
 
 
 def distinct(pairs: Pairs, numbers: NDArray[np.int64]) -> DevPairs | None:
-    """Those of the pairs whose source and target are not in an earlier one: equal sentences have no one translation."""
+    """The pairs whose source and target occur in no earlier pair, so that every sentence has one translation."""
     rows: list[int] = []
     sources: dict[str, None] = {}
     targets: dict[str, None] = {}

@@ -82,7 +82,7 @@ def distill(
 
     Args:
         teacher: an encoder or its spec string.
-        student: what it begins as; see `distill.start.Start`.
+        student: what the student begins as, see `distill.start.Start`.
         out: the folder to write.
         pairs: files of parallel sentences, see `distill.corpora.open_corpus`.
         corpora, languages: which corpora of the data directory, if no `pairs` are given; all by default.
@@ -91,13 +91,13 @@ def distill(
         filters: which pairs are left out.
         on_cpu: do not use a GPU that is there.
         fresh: begin anew, and replace a student that is there.
-        command: what made it, for report and model card.
-        progress: is told.
+        command: the command line, for report and model card.
+        progress: reports what is done.
 
     Raises:
         MissingExtraError: a package that training needs is not installed.
         InputError: no such teacher, student or data; too little data; dimensions that do not fit; `out` or its
-            checkpoints are of another training; the loss is no number any more; a folder cannot be written.
+            checkpoints are of another training; the loss is not finite any more; a folder cannot be written.
     """
     if any(importlib.util.find_spec(module) is None for module in _MODULES):
         raise MissingExtraError("distill", "train")
@@ -139,7 +139,7 @@ def distill(
 
 @dataclass(frozen=True)
 class _Distillation:
-    """What was asked for, see `distill`. `is_first`: this process writes, others train along on other GPUs."""
+    """The arguments of `distill`, checked. `is_first`: this process writes; others train with it on other GPUs."""
 
     teacher: Encoder
     start: Start
@@ -156,7 +156,7 @@ class _Distillation:
     progress: Watcher
 
     def run(self) -> Trained:
-        """Train the student and write its folder, or tell that this is done. Raises InputError and OSError."""
+        """Train the student and write its folder, unless this is done. Raises InputError and OSError."""
         check_recipe(self.recipe, self.on_cpu)
         dim = self.start.student_dim(self.teacher.dim)
         if any(not 1 <= part <= dim for part in self.recipe.matryoshka):
@@ -226,7 +226,7 @@ class _Distillation:
         return guard
 
     def _report_pairs(self, store: PairStore, kept: NDArray[np.int64]) -> None:
-        """Tell what is trained on. Raises InputError if that are too few pairs, before the teacher is at work."""
+        """Report the training pairs. Raises InputError if they are too few, before the teacher encodes them."""
         self.progress.note(
             f"{len(store):,} pairs of {len(store.parts)} corpora, {len(store.sources):,} distinct sources; "
             f"{len(store) - len(kept):,} pairs held out"
@@ -239,7 +239,7 @@ class _Distillation:
             )
 
     def _settings(self, pairs: PairStore, development: Development) -> Settings:
-        """What tells this distillation from others, as JSON values."""
+        """Everything that distinguishes this distillation from others, as JSON values."""
         settings = {
             "teacher": self.teacher.name,
             "teacher_fingerprint": self.teacher.fingerprint,
@@ -293,7 +293,7 @@ class _Distillation:
 def stored_pairs(
     corpora: Sequence[Corpus], filters: Filters, guard: EvaluationSentences, progress: Watcher
 ) -> PairStore:
-    """The pairs of some corpora, read again only if a file, the filters or the guard have changed."""
+    """The pairs of these corpora. They are read again only if a file, the filters or the guard have changed."""
     files = [[str(path.absolute()) for path in corpus.files] for corpus in corpora]
     folder = _cached("pairs", json.dumps([files, asdict(filters), guard.digest]))
     return PairStore.build(corpora, filters, guard, folder, progress.count)
@@ -302,7 +302,7 @@ def stored_pairs(
 def stored_vectors(
     teacher: Encoder, pairs: PairStore, lang: str, dtype: VectorType, progress: Watcher
 ) -> TeacherVectors:
-    """The teacher's vectors of all sources, which are in `lang`; of equal sources they are computed once."""
+    """The teacher's vectors of all sources, which are in `lang`. They are computed once for equal sources."""
     content = f"{teacher.fingerprint}\n{sentences_digest(pairs.sources)}" + ("" if dtype == "float16" else dtype)
     count = partial(progress.count, "teacher's vectors")
     return TeacherVectors.build(teacher, pairs.sources, _cached("teacher", content), dtype, count, lang=lang)
@@ -331,7 +331,7 @@ def _corpora(
 
 
 def _finished(out: Path, settings: Settings) -> Trained | None:
-    """The record of the student in `out`; None if there is nothing. Raises InputError if there is anything else."""
+    """The record of the student in `out`; None if `out` does not exist. Raises InputError for any other content."""
     if not out.exists():
         return None
     try:
@@ -360,7 +360,7 @@ def _used_corpora(store: PairStore, fitted: Fitted) -> list[UsedCorpus]:
 
 @contextmanager
 def _first_process_first(on_cpu: bool) -> Iterator[None]:
-    """Under `accelerate launch`, the first process fills the stores while the others wait; they find them filled."""
+    """Under `accelerate launch`, the first process fills the stores while the other processes wait."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield
         return

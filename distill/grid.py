@@ -48,7 +48,7 @@ _Positive = Annotated[int, Meta(ge=1)]
 
 @dataclass(frozen=True)
 class Settings:
-    """Of one distillation, but for its seed; what is not here is as in `distill.training.STATIC` or `Recipe`.
+    """The settings of one distillation without its seed. All others are those of `STATIC` or `Recipe`.
 
     Attributes:
         student: what it begins as, see `distill.start.Start`.
@@ -56,11 +56,11 @@ class Settings:
         tokenizer: of `static:pruned-...`.
         loss: see `distill.losses`.
         corpora, languages: which of the data directory to train on; all if empty.
-        pairs: only so many, drawn at random by the seed (with the same seed, fewer pairs are among more); None: all.
-        steps: of the training.
+        pairs: how many, drawn at random by the seed (a smaller draw is part of a larger one); None: all.
+        steps: how many to train.
         batch_size: pairs a step.
         learning_rate: None: the recipe's.
-        eval_steps: development scores every so many steps; the student is that of the best ones.
+        eval_steps: steps between development scores; the student has the weights of the best score.
     """
 
     student: str = "static:unigram-16000"
@@ -171,9 +171,9 @@ class Grid(Changes, frozen=True):
     """What to compare, with the settings of all tables where these change nothing.
 
     Attributes:
-        name: of the file, or by which the package has it.
-        teacher: its spec.
-        seeds: every distillation is done once with each.
+        name: of the file, or of the grid in the package.
+        teacher: spec of an encoder.
+        seeds: every distillation is done once with each seed.
         tables: in the order of the page.
     """
 
@@ -230,7 +230,7 @@ def read_grid(location: str | Path) -> Grid:
 
 
 def _check(grid: Grid) -> None:
-    """Raise InputError for a name that is there twice or not known, before anything is trained."""
+    """Raise InputError for a name that is repeated or unknown, before anything is trained."""
     _check_distinct("seeds", grid.seeds)
     _check_distinct("tables", [table.name for table in grid.tables])
     for table in grid.tables:
@@ -254,7 +254,7 @@ def _check_distinct(place: str, names: Sequence[object]) -> None:
 
 
 def resolve_score(score: Score, present: Collection[str]) -> Score:
-    """The score on the published data if that is in `present` (subsets and averages), else on what stands in for it.
+    """The score on the published data if `present` (subsets and averages) has it, else on its stand-in.
 
     Raises:
         InputError: neither is there.

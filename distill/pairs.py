@@ -1,4 +1,4 @@
-"""The training pairs in a folder: filtered, without duplicates and without evaluation data, memory-mapped.
+"""The training pairs in a folder: filtered, without duplicates, without evaluation data, and memory-mapped.
 
 `pairs.json` says what is in it. `sources` holds the distinct source sentences, `targets` one sentence a pair, both as
 UTF-8 one after the other, with the byte at which each begins, and at last the end, in `.offsets` (int64);
@@ -36,7 +36,7 @@ _BLOCK = 1 << 15  # pairs
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplying by it loses nothing
 
 Progress = Callable[[str, int, "int | None"], None]
-"""Told of a build as it goes: a corpus's name, pairs read so far, and how many in all, which is not known (None)."""
+"""Is called during a build with a corpus's name, the pairs read so far, and their number in all if it is known."""
 
 
 REASONS = ("empty", "long", "ratio", "identical", "leakage", "duplicate")
@@ -53,7 +53,7 @@ _WIDE = re.compile(
 
 @dataclass(frozen=True)
 class Filters:
-    """What a pair must be like.
+    """The conditions that a training pair meets.
 
     Attributes:
         max_characters: of each sentence; 250 as in sentence-transformers' script for the paper.
@@ -102,7 +102,7 @@ class Part:
         name: of the corpus, with its languages.
         target_lang: ISO 639 code.
         start, stop: where its pairs are.
-        dropped: pairs left out, by reason (see `REASONS`).
+        dropped: how many pairs were dropped, by reason (see `REASONS`).
         licence: empty if it is not known.
         sha256: of the corpus's files.
     """
@@ -187,7 +187,7 @@ class PairStore:
 
     Attributes:
         digest: sha256 of the corpora, the filters and the guard: equal for equal pairs.
-        guarded: how many sentences of each evaluation set the pairs were held against.
+        guarded: the number of sentences of each evaluation set that the pairs were compared with.
     """
 
     def __init__(self, folder: Path):
@@ -223,7 +223,7 @@ class PairStore:
         folder: Path,
         progress: Progress | None = None,
     ) -> PairStore:
-        """Write the pairs of some corpora into a store, or open it if it holds just these already.
+        """Write the pairs of some corpora into a store, or open the store if it holds just these.
 
         The corpora are read block by block and never held in memory: some 70 bytes a pair are, at most (hashes, and
         what sorting them takes). Sentences are told apart by hashes of 64 bits: with a hundred million of them the
@@ -235,7 +235,7 @@ class PairStore:
             filters: which pairs are dropped.
             guard: the sentences of evaluation data (`harness.data.leakage.leakage_guard`).
             folder: of the store.
-            progress: is told.
+            progress: is called for every block.
 
         Raises:
             InputError: no corpora, one of them twice, empty or damaged; an empty guard; no pair is left; the folder
@@ -277,7 +277,7 @@ def _is_current(folder: Path, digest: str) -> bool:
 
 
 def _digest(corpora: Sequence[Corpus], checksums: Sequence[str], filters: Filters, guard: EvaluationSentences) -> str:
-    """One checksum of everything that the pairs depend on, and of nothing else, such as where the files are."""
+    """A checksum of everything that the pairs depend on; the places of the files do not count."""
     sources = [
         [corpus.name, corpus.format, corpus.is_swapped, corpus.min_score, corpus.licence, checksum]
         for corpus, checksum in zip(corpora, checksums, strict=True)
@@ -376,7 +376,7 @@ def _numbered(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def _copy(column: _Column, rows: NDArray[np.int64], path: Path) -> None:
-    """Write some sentences of a column, in ascending order, and their offsets; the column's file is removed."""
+    """Write the sentences in `rows` (ascending) of a column, and their offsets, and remove the column's file."""
     lengths = np.concatenate(column.lengths)
     starts = np.cumsum(lengths, dtype=np.int64) - lengths
     with column.path.open("rb") as read, path.open("wb") as written:

@@ -1,4 +1,4 @@
-"""What a distillation tells: progress on stderr, and beside the student a record, a report, a curve and a model card."""
+"""What a distillation tells: progress on stderr, and beside the student its record, report, curve and model card."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from baselines.model_folder import (
 )
 from harness.cli import progress
 from harness.escaping import code, code_block, markdown
-from harness.results import GitState
+from harness.results import GitState, Hardware
 from harness.schema import Count, Number
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _NON_COMMERCIAL = re.compile(r"\bNC\b|non-?commercial|\bresearch\b", re.IGNORECA
 
 
 def _is_restricted(licence: str) -> bool:
-    """Whether a licence forbids commercial use; what it says was left out of the source does not count."""
+    """Whether a licence forbids commercial use. What was left out of the data, by its words, does not count."""
     return _NON_COMMERCIAL.search(re.sub(r"\([^)]*\bleft out\)", "", licence)) is not None
 
 
@@ -70,19 +70,19 @@ class UsedCorpus:
 
 @dataclass(frozen=True)
 class Trained:
-    """The record of a distillation. Equal trainings have equal records; no machine path and no time is in it.
+    """The record of a distillation. Equal trainings have equal records: it has no machine path and no time.
 
     Attributes:
-        settings: everything that was asked for, with digests of teacher and data.
+        settings: all arguments, with digests of teacher and data.
         digests: of the start, and of the projection of the teacher's vectors, if there is one.
-        corpora: what the batches were made of.
+        corpora: the corpora of the batches.
         guarded: how many sentences of each evaluation set the pairs were kept free of.
-        held_out: pairs that were not trained on because their source is in the development set.
-        steps: that were taken.
-        best_step: the one whose weights the student has.
+        held_out: number of pairs that were not trained on, as their source is in the development set.
+        steps: how many were taken.
+        best_step: the step whose weights the student has.
         curve: `step` and development scores of each evaluation, the start first.
         losses: (step, mean loss since the point before).
-        versions: of Python and the packages that had a part in it.
+        versions: of Python and the packages that were used.
         git: commit of the checkout, and whether its code was changed since; None outside one.
     """
 
@@ -111,21 +111,21 @@ class Trained:
 
 @dataclass(frozen=True)
 class Effort:
-    """What a training took: seconds in all and for evaluations, sentences that were trained on, and the machine."""
+    """The cost of a training: seconds in all and for evaluations, number of training sentences, and the machine."""
 
     seconds: float
     dev_seconds: float
     sentences: int
-    hardware: Mapping[str, Any]
+    hardware: Hardware
 
     @property
     def dev_share(self) -> float:
-        """Of the time, in per cent."""
+        """The share of evaluations in the time, in per cent."""
         return 100 * self.dev_seconds / max(self.seconds, 1e-9)
 
     @property
     def sentences_per_s(self) -> float:
-        """Trained on, evaluations not counted."""
+        """Training sentences a second, without the time of evaluations."""
         return self.sentences / max(self.seconds - self.dev_seconds, 1e-9)
 
 
@@ -198,7 +198,7 @@ def model_card(name: str, command: str, trained: Trained) -> str:
 
 
 def draw_curve(trained: Trained, path: Path) -> None:
-    """Loss and MSE, and accuracy and STS, over the steps, as a PNG. Needs matplotlib."""
+    """Draw loss, MSE, accuracy and STS over the steps, as a PNG. Needs matplotlib."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -300,7 +300,7 @@ def watch() -> Iterator[Watcher]:
 
 
 class Watcher(progress.Watcher):
-    """Tells what a distillation is doing. `is_silent` is for processes beside the first, on other GPUs."""
+    """Reports the progress of a distillation. `is_silent`: not in this process, which is one on a further GPU."""
 
     def __init__(self, bars: Bars | None = None, *, is_silent: bool = False):
         super().__init__(bars)
@@ -308,12 +308,12 @@ class Watcher(progress.Watcher):
         self._counts: dict[str, tuple[Callable[[str, int, int | None], None], int]] = {}
 
     def note(self, message: str) -> None:
-        """Something that is done, or worth knowing."""
+        """Print a line."""
         if not self._is_silent:
             super().note(message)
 
     def count(self, what: str, done: int, total: int | None) -> None:
-        """So many of something are done, of `total`, which may not be known."""
+        """Report that `done` of `total` items are done; None: the total is not known."""
         if what not in self._counts:
             self._counts[what] = self._shower(), -1
         show, last = self._counts[what]
@@ -327,7 +327,7 @@ class Watcher(progress.Watcher):
         show(what, done, total)
 
     def training(self, first: int, total: int, sentences: int) -> Callable[[int, float], None]:
-        """What is to be called after every step with its number and the loss.
+        """A function to call after every step, with its number and its loss.
 
         Args:
             first: steps that were taken before.
@@ -348,7 +348,7 @@ class Watcher(progress.Watcher):
         return step
 
     def _shower(self) -> Callable[[str, int, int | None], None]:
-        """A new bar, which goes when it is full."""
+        """A function that updates a new bar. The bar vanishes when it is full."""
         bars = None if self._is_silent else self._bars
         if bars is None:
             return lambda text, done, total: None

@@ -1,4 +1,4 @@
-"""What a student is fed: batches that mix corpora, and their texts as the student's input."""
+"""The batches of a training: which pairs of which corpora they have, and their texts as a student's input."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from distill.vocabulary import Tokens, tokenise
 from harness.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from distill.pairs import Pairs
     from distill.report import Watcher
     from distill.training import Recipe
 
-Features = Callable[[NDArray[np.int64]], dict[str, Any]]
+Features = Callable[[NDArray[np.int64]], "dict[str, Tensor]"]
 """Turns row numbers of texts into the input of a student."""
 
 _CHUNK = 4096  # steps counted at a time
@@ -117,12 +119,8 @@ class MixedBatches:
         shares: NDArray[np.float64] = self.draws / self.draws.sum()
         return shares
 
-    def repeats(self) -> NDArray[np.float64]:
-        """How often a pair of each corpus is seen in the run, on average."""
-        return self.draws / np.maximum(self._sizes, 1)
-
     def _counts(self, steps: slice) -> NDArray[np.int64]:
-        """How many pairs of each corpus some batches have: int64 (steps, corpora).
+        """The number of pairs of each corpus in these batches: int64 (steps, corpora).
 
         The corpora's quotas lie end to end on a line. A batch takes every `steps`-th point of it, beginning at its
         phase: as each phase occurs once, all batches together take each point once, and so just the quotas.
@@ -132,7 +130,7 @@ class MixedBatches:
         return np.diff(passed, axis=1, prepend=0)
 
     def _drawn_before(self, step: int) -> NDArray[np.int64]:
-        """How many pairs of each corpus the batches before `step` have."""
+        """The number of pairs of each corpus in the batches before `step`."""
         at, drawn = self._drawn if self._drawn[0] <= step else (0, np.zeros_like(self.draws))
         for start in range(at, step, _CHUNK):
             drawn = drawn + self._counts(slice(start, min(start + _CHUNK, step))).sum(axis=0)
@@ -152,7 +150,7 @@ class MixedBatches:
         return numbers
 
     def _order(self, corpus: int, epoch: int) -> NDArray[np.int32]:
-        """The order in which a corpus's pairs are drawn the `epoch`-th time."""
+        """The order in which the pairs of a corpus are drawn in an epoch."""
         if self._orders.get(corpus, (-1,))[0] != epoch:
             random = np.random.default_rng([self._seed, 2, corpus, epoch])
             self._orders[corpus] = (epoch, random.permutation(int(self._sizes[corpus])).astype(np.int32))
@@ -179,7 +177,7 @@ def _quotas(rates: NDArray[np.float64], caps: NDArray[np.int64], total: int) -> 
 
 
 def mixed_batches(recipe: Recipe, pairs: Pairs, kept: NDArray[np.int64]) -> MixedBatches:
-    """The batches of a training, of numbers in `kept` (those of the pairs that are trained on, ascending).
+    """The batches of a training: places in `kept`, the numbers of the pairs to train on (ascending).
 
     Raises:
         InputError: fewer pairs than a batch.
@@ -233,7 +231,7 @@ class TrainingPairs:
         """A `DataLoader` of the batches, each cut into `parts`: computed one after the other, or on several GPUs."""
         import torch
 
-        def collate(batch: tuple[NDArray[np.int64], NDArray[np.int64]]) -> dict[str, Any]:
+        def collate(batch: tuple[NDArray[np.int64], NDArray[np.int64]]) -> dict[str, Tensor]:
             rows, numbers = batch
             inputs = {f"source_{name}": value for name, value in self._source_features(rows).items()}
             inputs |= {f"target_{name}": value for name, value in self._target_features(numbers).items()}
@@ -263,10 +261,10 @@ class _BatchParts:
 def student_features(
     student: Any, pairs: Pairs, n_texts: int, folder: Path, progress: Watcher
 ) -> tuple[Features, Features]:
-    """What turns sources and targets into a student's input.
+    """Two functions that turn sources and targets into a student's input.
 
-    `n_texts` is how many a training reads. A static student, whose steps are fast, has them tokenised beforehand, in
-    `folder`, if that are more than there are.
+    `n_texts` is the number of texts that a training reads. For a static student, whose steps are fast, all texts are
+    tokenised beforehand, in `folder`, if it reads more than there are.
     """
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
@@ -284,20 +282,20 @@ def student_features(
     return of_side[0], of_side[1]
 
 
-def _preprocessed(student: Any, prompt: str | None, texts: Sequence[str], rows: NDArray[np.int64]) -> dict[str, Any]:
+def _preprocessed(student: Any, prompt: str | None, texts: Sequence[str], rows: NDArray[np.int64]) -> dict[str, Tensor]:
     return dict(student.preprocess([texts[row] for row in rows.tolist()], prompt=prompt))
 
 
-def _stored_bags(tokens: Tokens, rows: NDArray[np.int64]) -> dict[str, Any]:
+def _stored_bags(tokens: Tokens, rows: NDArray[np.int64]) -> dict[str, Tensor]:
     return _tensors(*tokens.bags(rows))
 
 
-def _bags(tokenizer: Any, texts: Sequence[str], rows: NDArray[np.int64]) -> dict[str, Any]:
+def _bags(tokenizer: Any, texts: Sequence[str], rows: NDArray[np.int64]) -> dict[str, Tensor]:
     ids, lengths = tokenise(tokenizer, [texts[row] for row in rows.tolist()])
     return _tensors(ids, np.cumsum(lengths) - lengths)
 
 
-def _tensors(ids: NDArray[np.int64], starts: NDArray[np.int64]) -> dict[str, Any]:
+def _tensors(ids: NDArray[np.int64], starts: NDArray[np.int64]) -> dict[str, Tensor]:
     import torch
 
     return {"input_ids": torch.from_numpy(ids), "offsets": torch.from_numpy(starts)}

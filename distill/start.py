@@ -66,16 +66,16 @@ class Start:
 
     @property
     def is_new_static(self) -> bool:
-        """Whether it has no weights yet."""
+        """Whether the student is static and has no weights yet."""
         return self.student.startswith("static:")
 
     @property
     def is_static(self) -> bool:
-        """Whether it is a static student, new or not. Raises InputError if a folder's list of modules is damaged."""
+        """Whether the student is static, new or not. Raises InputError if a folder's list of modules is damaged."""
         return self.is_new_static or _is_static_folder(self.student)
 
     def settings(self) -> Settings:
-        """As a record has them: folders by their names and contents, no machine paths."""
+        """The settings for a record: folders by name and content, without machine paths."""
         return {
             **asdict(self),
             "student": _label(self.student),
@@ -132,7 +132,7 @@ class Start:
 def teacher_projection(
     start: Start, teacher: TeacherVectors, dim: int, *, on_principal_axes: bool
 ) -> NDArray[np.float32] | None:
-    """The map (teacher's dim, dim) from the teacher's space into the student's; None if they are one.
+    """The map (teacher's dim, dim) from the teacher's space into the student's; None if the spaces are the same.
 
     A static student's folder may bring the map that it was trained with; else it is the projection on the principal
     axes of a sample of the teacher's vectors. A student that is to be truncated (`on_principal_axes`) always has one.
@@ -151,10 +151,10 @@ def make_student(
 ) -> Any:
     """The `SentenceTransformer` that a student begins as.
 
-    What is fitted or counted is so on samples of the pairs to train on, whose numbers are `kept`.
+    Maps are fitted and tokens are counted on samples of the pairs to train on.
 
     Args:
-        start: what it begins as.
+        start: which student.
         pairs: a store of pairs.
         kept: the numbers of those to train on, ascending.
         teacher: the vectors of the sources in the student's space.
@@ -173,14 +173,14 @@ def make_student(
 
 @dataclass(frozen=True)
 class _Sample:
-    """What a student is fitted to before training: samples of the pairs `kept` and the vectors of their sources."""
+    """Samples of the training pairs, whose numbers are `kept`, with the teacher's vectors of their sources."""
 
     pairs: Pairs
     kept: NDArray[np.int64]
     teacher: TeacherVectors
 
     def texts_and_vectors(self) -> tuple[list[str], NDArray[np.float32]]:
-        """Half as many sources as texts, their translations, and the vectors that both should have."""
+        """A sample of sources with their translations, and the vectors that both should have."""
         chosen = self.kept[_sample(len(self.kept), _SAMPLE // 2)]
         rows = np.asarray(self.pairs.source_rows[chosen], dtype=np.int64)
         texts = [self.pairs.sources[row] for row in rows.tolist()] + [self.pairs.targets[n] for n in chosen.tolist()]
@@ -193,7 +193,7 @@ class _Sample:
 
     @cached_property
     def texts(self) -> dict[str, list[str]]:
-        """Texts by language, about as many of each; sources under the empty name."""
+        """A sample of texts by language, about as many of each; the sources have the empty name."""
         by_language: dict[str, list[NDArray[np.int64]]] = {}
         for part in self.pairs.parts:
             first, last = np.searchsorted(self.kept, [part.start, part.stop])
@@ -251,7 +251,7 @@ def open_student(folder: Path, on_cpu: bool) -> Any:
 
 
 def load_projection(folder: Path) -> NDArray[np.float32] | None:
-    """The map that a folder has, if any."""
+    """The map from the teacher's space in a student's folder; None if it has none."""
     path = folder / PROJECTION_FILE
     if not path.is_file():
         return None
@@ -262,7 +262,7 @@ def load_projection(folder: Path) -> NDArray[np.float32] | None:
 
 
 def save_projection(folder: Path, projection: NDArray[np.float32] | None) -> None:
-    """Keep the map with the student."""
+    """Write the map from the teacher's space into a student's folder; None: there is none."""
     if projection is not None:
         from safetensors.numpy import save_file
 
@@ -311,6 +311,6 @@ def _static_dim(folder: Path) -> int:
 
 
 def _label(location: str) -> str:
-    """A folder by its name and content, anything else as it is."""
+    """A folder's name and digest; anything else as it is."""
     folder = Path(location).expanduser()
     return f"{folder.resolve().name}@sha256:{folder_digest(folder)[:16]}" if folder.is_dir() else location

@@ -55,7 +55,7 @@ class _Config(TypedDict, total=False):
 
 
 class StaticEncoder:
-    """Sentences to the mean of their tokens' vectors; `lang` is ignored. A text without tokens has the zero vector.
+    """Encodes a sentence as the mean of its tokens' vectors; zero if it has no tokens. `lang` is ignored.
 
     Args:
         tokenizer: a `tokenizers.Tokenizer`.
@@ -158,7 +158,7 @@ def load(location: str, *, name: str | None = None, truncate_dim: int | None = N
 
 
 def module_folder(folder: Path) -> tuple[Path, bool]:
-    """Where the static module's files are, and whether a module that normalises follows it. Raises InputError."""
+    """The folder of the static module, and whether a module that normalises follows it. Raises InputError."""
     modules = listed_modules(folder)
     if modules is None:  # as model2vec saves it
         config = folder / "config.json"

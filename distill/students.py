@@ -1,4 +1,4 @@
-"""Students: a transformer with mean pooling, or a static one (the mean of token vectors); and what lies between two.
+"""Students: a transformer with mean pooling, or a static one (the mean of token vectors); and means of two.
 
 Both are ordinary `SentenceTransformer`s, which save to folders that the library opens without remote code. What is
 fitted here is fitted in closed form in float64, and gives the same numbers again.
@@ -128,7 +128,7 @@ def with_fitted_projection(student: Any, texts: Sequence[str], vectors: Floats, 
 
 
 def set_up(student: Any, dropout: float | None) -> None:
-    """What holds while a student is trained, and is not saved with it."""
+    """Set up a student for its training; nothing of this is saved with it."""
     import torch
 
     if dropout is not None:

@@ -32,7 +32,7 @@ _INFO, _VECTORS, _DONE = "store.json", "vectors.npy", "done"
 
 @dataclass(frozen=True)
 class _Info:
-    """What `store.json` says: of what the vectors are."""
+    """What `store.json` says: whose vectors of which sentences the store has."""
 
     fingerprint: str
     digest: str
@@ -42,7 +42,7 @@ class _Info:
 
 
 class TeacherVectors:
-    """The vectors of a complete store, by row number; `build` fills a store first, `open` wants a complete one.
+    """The vectors of a complete store, by row number. `build` fills a store, `open` opens a complete one.
 
     Args:
         vectors: float (sentences, teacher's dim), read when they are asked for.
@@ -154,7 +154,7 @@ def sentences_digest(sentences: Sequence[str]) -> str:
 
 
 def _begin(folder: Path, info: _Info) -> None:
-    """An empty store. `store.json` comes last: without it, the other files count for nothing."""
+    """Write an empty store. `store.json` is written last: without it, the other files are ignored."""
     dtype = np.dtype(info.dtype)
     with (folder / _VECTORS).open("wb") as file:
         header = {"descr": dtype.str, "fortran_order": False, "shape": (info.sentences, info.dim)}

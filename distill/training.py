@@ -46,18 +46,18 @@ _SECONDS, _DEV_SECONDS = "eval_seconds", "eval_dev_seconds"  # as the trainer's 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The settings of a training; the defaults are the paper's, for a transformer. `STATIC` has those of static ones.
+    """The settings of a training. The defaults are the paper's, for a transformer; `STATIC` is for static students.
 
     Attributes:
         loss: `mse`, `cosine`, `ranking`, or a sum (`cosine+0.2*ranking`); see `distill.losses`.
         batch_size: pairs a step, over all GPUs.
-        accumulate: a step's batch is computed in so many parts (less memory; `ranking` sees the negatives of a part).
-        learning_rate: at its highest, after the warm-up.
+        accumulate: parts in which a batch is computed (less memory; `ranking` has the negatives of a part only).
+        learning_rate: the highest one, after the warm-up.
         warm_up: steps; at most a tenth of all.
-        epochs: the number of steps is that of so many passes over as many pairs as there are.
+        epochs: passes over as many pairs as there are, which gives the number of steps.
         max_steps: steps at most.
-        eval_steps: development scores and a checkpoint every so many steps. None: some twenty times in a training,
-            less often if that took 5 % of its time.
+        eval_steps: steps between development scores, each with a checkpoint. None: about twenty evaluations in a
+            training, fewer if they took 5 % of its time.
         best_by: the development score that decides which step is the best, see `SCORES`. None: by the loss.
         patience: stop after so many evaluations without a better one.
         temperature: how a corpus's share depends on its size: 0 the same for all, as in the paper; 1 as its size.
@@ -66,7 +66,7 @@ class Recipe:
         matryoshka: the loss is that of these first dimensions, too.
         max_length: tokens after which a transformer cuts a sentence.
         precision: of the matrix products (autocast); the weights are float32 in any case.
-        teacher_dtype: as what the teacher's vectors are stored.
+        teacher_dtype: the format of the teacher's stored vectors.
         dropout: of a transformer's dropout layers; None: as the start has it. Without any (0) a step costs less.
         beta2: of AdamW.
         max_gradient_norm: longer gradients are scaled to this length; 0: none are.
@@ -104,12 +104,12 @@ STATIC = replace(
 
 @dataclass(frozen=True)
 class Fitted:
-    """What came of a training.
+    """The result of a training.
 
     Attributes:
         model: the student, with the weights of the best step.
-        steps: that were taken; fewer than planned if it stopped early.
-        best_step: the one with the best development score, whose weights the model has.
+        steps: how many were taken; fewer than planned if it stopped early.
+        best_step: the step with the best development score, whose weights the model has.
         curve: for every step that was evaluated (0 is the start) `step` and the development scores.
         losses: (step, mean loss since the point before).
         shares: of each corpus in the batches, by name.
@@ -156,12 +156,12 @@ def check_recipe(recipe: Recipe, on_cpu: bool) -> None:
 
 
 def _log_every(total: int, every: int) -> int:
-    """After how many steps the mean loss is noted: a divisor of `every`, as a resumed training begins a new mean."""
+    """Steps from one logged mean loss to the next: a divisor of `every`, as a resumed training begins a new mean."""
     return next((steps for steps in range(max(1, total // _POINTS), every) if every % steps == 0), every)
 
 
 def evaluate_every(recipe: Recipe, total: int, n_dev_sentences: int) -> int:
-    """After how many of `total` steps the student is evaluated, so that it takes little of the time."""
+    """Steps from one evaluation to the next, so that evaluations take little of the time."""
     cheap = math.ceil(n_dev_sentences / (_DEV_SHARE * 2 * recipe.batch_size))
     wanted = max(cheap, total // _EVALUATIONS)
     # A number with divisors: see `_log_every`.
@@ -186,9 +186,9 @@ def train(
         pairs: the training pairs; those whose source is held out by `development` are left out.
         teacher: vectors of `pairs.sources`, in this order.
         student: a `SentenceTransformer`; it is trained in place.
-        development: what it is judged on.
+        development: what the student is evaluated on.
         folder: for checkpoints. Everything else about a training must be the same if there are some.
-        progress: is told.
+        progress: reports what is done.
         projection: (teacher's dim, student's dim), from the teacher's space into the student's.
 
     Raises:
@@ -338,7 +338,7 @@ def _make_trainer(
 
 
 class _Clock:
-    """How long a training has taken, with what it took in earlier processes, and its evaluations."""
+    """Measures the time of a training and of its evaluations, earlier processes included."""
 
     def __init__(self, history: _Log):
         last: Mapping[str, float] = next((entry for entry in reversed(history) if _SECONDS in entry), {})
@@ -352,7 +352,7 @@ class _Clock:
 
     @property
     def seconds(self) -> float:
-        """Since the training began."""
+        """The time since the training began."""
         return self._before + time.perf_counter() - self._start
 
     @contextmanager

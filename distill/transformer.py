@@ -105,9 +105,9 @@ def _trained_here() -> Path:
 
 
 def restored(folder: Path, path: Path) -> Path:
-    """`path`, where the model of the compact `folder` is, or is written now, as an ordinary folder.
+    """The folder `path` with the model of the compact `folder` in the ordinary form; it is written if need be.
 
-    A model there that is not what was written is written again. It gets its name when it is complete.
+    A model in `path` that was changed or damaged is written again.
 
     Raises:
         InputError: `folder` is of another form or damaged, or `path` cannot be written.
@@ -165,7 +165,7 @@ def _check_json(path: Path) -> None:
 
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:
-    """The tensors of a compact file as they were, numbers in float32."""
+    """The tensors of a compact file with their numbers restored to float32. Raises InputError."""
     from safetensors import safe_open
 
     try:
@@ -274,7 +274,7 @@ def save_compact(folder_in: Path, folder_out: Path, *, bits: Bits = "int8", chec
 
 
 def _transformer_folder(folder: Path) -> Path | None:
-    """Where a model's transformer is; None if it does not begin with one. Raises InputError."""
+    """The folder of a model's transformer; None if the model does not begin with one. Raises InputError."""
     modules = listed_modules(folder)
     return folder / modules[0].get("path", "") if modules and kind_of(modules[0]) == "Transformer" else None
 

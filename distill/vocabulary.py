@@ -1,4 +1,4 @@
-"""A student's vocabulary and tokens: its own tokenizer, or the pieces of an XLM-R style tokenizer that pay."""
+"""A student's vocabulary and tokens: its own tokenizer, or the most frequent pieces of an XLM-R style tokenizer."""
 
 from __future__ import annotations
 
@@ -33,13 +33,20 @@ def train_tokenizer(texts: Iterable[str], kind: Literal["unigram", "bpe"] = "uni
     """
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-    options: dict[str, Any] = {"vocab_size": size, "special_tokens": [UNKNOWN], "show_progress": False}
     if kind == "unigram":
         tokenizer = Tokenizer(models.Unigram())
-        trainer: Any = trainers.UnigramTrainer(unk_token=UNKNOWN, **options)
+        trainer: Any = trainers.UnigramTrainer(
+            vocab_size=size, special_tokens=[UNKNOWN], unk_token=UNKNOWN, show_progress=False
+        )
     elif kind == "bpe":
         tokenizer = Tokenizer(models.BPE(unk_token=UNKNOWN))
-        trainer = trainers.BpeTrainer(min_frequency=2, limit_alphabet=max(1, size // 2), **options)
+        trainer = trainers.BpeTrainer(
+            vocab_size=size,
+            special_tokens=[UNKNOWN],
+            min_frequency=2,
+            limit_alphabet=max(1, size // 2),
+            show_progress=False,
+        )
     else:
         raise InputError(f"a tokenizer is of kind unigram or bpe, not {kind!r}")
     tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
@@ -55,7 +62,7 @@ def train_tokenizer(texts: Iterable[str], kind: Literal["unigram", "bpe"] = "uni
 
 
 def _in_order(tokenizer_json: str) -> str:
-    """A Unigram tokenizer as it was trained, but the same one each time: pieces by score, then by their characters.
+    """Sort the pieces of a trained Unigram tokenizer by score, then by characters, so that it is always the same.
 
     The library's trainer goes through hash tables. It gives the characters that it did not score itself the lowest
     score plus 0, 1, 2, ... ten-thousandths, as they come; here all of them have the lowest.
@@ -171,7 +178,7 @@ def prune_tokenizer(
     return json.dumps(content, ensure_ascii=False), np.array(ids, dtype=np.int64)
 
 
-def _renumber(processor: dict[str, Any], new: Mapping[int, int]) -> None:
+def _renumber(processor: Any, new: Mapping[int, int]) -> None:
     """Give the special tokens of a post-processor their new numbers."""
     for token in (processor.get("special_tokens") or {}).values():  # TemplateProcessing
         token["ids"] = [new[number] for number in token["ids"]]
@@ -193,7 +200,7 @@ def piece_texts(tokenizer: Any) -> list[str]:
 
 
 def _n_tokens(tokenizer: Any) -> int:
-    """How many rows a table for the tokenizer has: one more than the highest number of a token."""
+    """The number of rows of a table for the tokenizer: one more than the highest number of a token."""
     return int(max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)) + 1
 
 
@@ -212,7 +219,7 @@ class Tokens:
     def build(
         cls, tokenizer: Any, texts: Sequence[str], path: Path, progress: Callable[[int, int], None] | None = None
     ) -> Tokens:
-        """The tokens of `texts` by a `tokenizers.Tokenizer`, in `path` and `PATH.starts`; taken from there if they are.
+        """The tokens of `texts` by a `tokenizers.Tokenizer`, in `path` and `PATH.starts`; they are read if these exist.
 
         Raises:
             OSError: they cannot be written.
