@@ -194,14 +194,14 @@ def train(
                 return done
             check_equal(all_settings, read_if_whole(work / SETTINGS_FILE, Settings) or all_settings, work)
             write_atomically(work / SETTINGS_FILE, as_json(all_settings))
-            trained = _train(model, recipe, stages, dev, work, all_settings)
+            model, trained = _train(model, recipe, stages, dev, work, all_settings)
             with new_folder(work / "model", replace=True) as folder:
-                save_model(trained[0], folder)
-                (folder / "README.md").write_text(card(trained[1]), encoding="utf-8")
-                (folder / TRAINING_FILE).write_bytes(as_json(asdict(trained[1])))
+                save_model(model, folder)
+                (folder / "README.md").write_text(card(trained), encoding="utf-8")
+                (folder / TRAINING_FILE).write_bytes(as_json(asdict(trained)))
             replace_folder(work / "model", out)
             remove_work(work)
-            return trained[1]
+            return trained
     except OSError as error:
         raise InputError(
             f"{error.filename or out}: {error.strerror or one_line(error)}; choose another --out"
@@ -244,9 +244,8 @@ def _train(
     best = None
     for stage in stages:
         steps[stage.name], best = _train_stage(model, stage, recipe, dev, work / stage.name)
-        model = open_start(
-            Source(str(work / stage.name / f"checkpoint-{best or steps[stage.name]}"), ""), model.device.type == "cpu"
-        )
+        checkpoint = work / stage.name / f"checkpoint-{best or steps[stage.name]}"
+        model = open_start(Source(str(checkpoint), ""), model.device.type == "cpu")
         freeze_layers(model, recipe.freeze_layers)
     after = dev_scores(model, dev)
     say(f"dev after: {_in_words(after)}")
