@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baselines.huggingface import Precision, quiet
-from baselines.model_folder import last_checkpoint, read_if_whole
+from baselines.model_folder import TrainerState, last_checkpoint, read_if_whole
 from distill.development import SCORES, Development
 from distill.report import Watcher
 from distill.sampler import MixedBatches, TrainingPairs, mixed_batches, student_features
@@ -250,19 +250,25 @@ def train(
         last = last_checkpoint(folder)
     if last is None or last.state.best_global_step is None:
         raise InputError(f"{folder} has lost its checkpoints; begin anew (--fresh)")
-    best, history = last.state.best_global_step, last.state.log_history
     with quiet():
-        trainer._load_from_checkpoint(str(folder / f"checkpoint-{best}"))
+        trainer._load_from_checkpoint(str(folder / f"checkpoint-{last.state.best_global_step}"))
     trainer.accelerator.wait_for_everyone()  # the first process removes the checkpoints when all is done
-    evaluations = [entry for entry in history if _SECONDS in entry]
+    shares = dict(zip((part.name for part in pairs.parts), map(float, batches.shares()), strict=True))
+    return _fitted(student.eval(), folder, last.state, shares)
+
+
+def _fitted(student: Any, folder: Path, state: TrainerState, shares: dict[str, float]) -> Fitted:
+    """The result of a training by what the trainer logged."""
+    evaluations = [entry for entry in state.log_history if _SECONDS in entry]
+    losses = [entry for entry in state.log_history if "loss" in entry]
     start = read_if_whole(folder / _START, dict[str, float]) or {}
     return Fitted(
-        model=student.eval(),
-        steps=last.step,
-        best_step=best,
+        model=student,
+        steps=state.global_step,
+        best_step=state.best_global_step or 0,
         curve=[_point({"step": 0, **start}), *map(_point, evaluations)],
-        losses=[(int(entry["step"]), round(float(entry["loss"]), 6)) for entry in history if "loss" in entry],
-        shares=dict(zip((part.name for part in pairs.parts), map(float, batches.shares()), strict=True)),
+        losses=[(int(entry["step"]), round(float(entry["loss"]), 6)) for entry in losses],
+        shares=shares,
         seconds=evaluations[-1][_SECONDS],
         dev_seconds=evaluations[-1][_DEV_SECONDS],
     )

@@ -429,10 +429,9 @@ def test_evaluations_take_little_of_the_time():
 
 
 def test_tokens_are_those_that_the_library_takes(tmp_path):
-    from distill.tokens import Tokens
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-    from distill.vocabulary import train_tokenizer
+    from distill.vocabulary import Tokens, train_tokenizer
 
     texts = ["ba de fi", "", "go", "fi fi ba", "?"] * 3
     tokenizer = train_tokenizer(texts * 20, "bpe", 30)
