@@ -140,12 +140,12 @@ def _gather(grid: Grid, settings: Iterable[Settings], data: DataDir, teacher: En
     """The pairs of all corpora in the languages of a grid, with the teacher's vectors. Raises InputError."""
     known = {corpus.target_lang for corpus in find_corpora(data.root)}
     languages: set[str] = set()
-    for each in settings:
-        of_corpora = {corpus.target_lang for corpus in find_corpora(data.root, each.corpora)}  # refuses unknown names
-        for language in each.languages:
+    for chosen in settings:
+        of_corpora = {corpus.target_lang for corpus in find_corpora(data.root, chosen.corpora)}  # refuses unknown names
+        for language in chosen.languages:
             if language not in known:
                 raise unknown_name("language", language, known)
-        languages |= set(each.languages) or of_corpora
+        languages |= set(chosen.languages) or of_corpora
     corpora = find_corpora(data.root, languages=sorted(languages))
     guard = leakage_guard(data)
     pairs = stored_pairs(corpora, Filters(), guard, progress)

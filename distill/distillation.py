@@ -175,7 +175,7 @@ class _Distillation:
                 remove_work(self.work)
                 self.progress.note(f"{self.out.name}: complete, nothing to do")
                 return done
-            self._set_up(settings)
+            self._write_settings(settings)
             dtype = self.recipe.teacher_dtype
             vectors = stored_vectors(self.teacher, store, self.corpora[0].source_lang, dtype, self.progress)
             begin = self.work / "start"
@@ -252,8 +252,8 @@ class _Distillation:
         plain: Settings = json.loads(json.dumps(settings))
         return plain
 
-    def _set_up(self, settings: Settings) -> None:
-        """Make the folder of checkpoints. Raises InputError if it has those of another training."""
+    def _write_settings(self, settings: Settings) -> None:
+        """Write the settings into the folder of checkpoints. Raises InputError if it has those of another training."""
         stored = read_if_whole(self.work / SETTINGS_FILE, Settings) or settings
         if (self.work / "checkpoints").exists():
             check_equal(settings, stored, self.work)

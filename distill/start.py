@@ -143,7 +143,7 @@ def teacher_projection(
             return stored
     if dim == teacher.dim and not on_principal_axes:
         return None
-    return principal_axes(teacher[_sample(len(teacher), _SAMPLE)], dim).astype(np.float32)
+    return principal_axes(teacher[_sampled_rows(len(teacher), _SAMPLE)], dim).astype(np.float32)
 
 
 def make_student(
@@ -168,11 +168,11 @@ def make_student(
         model, _ = open_model(start.student, None, lambda source: open_start(source, on_cpu=True))
         return model
     make = _new_static if start.is_new_static else _new_transformer
-    return make(start, _Sample(pairs, kept, teacher), recipe, on_cpu)
+    return make(start, _TrainingSample(pairs, kept, teacher), recipe, on_cpu)
 
 
 @dataclass(frozen=True)
-class _Sample:
+class _TrainingSample:
     """Samples of the training pairs, whose numbers are `kept`, with the teacher's vectors of their sources."""
 
     pairs: Pairs
@@ -181,7 +181,7 @@ class _Sample:
 
     def texts_and_vectors(self) -> tuple[list[str], NDArray[np.float32]]:
         """A sample of sources with their translations, and the vectors that both should have."""
-        chosen = self.kept[_sample(len(self.kept), _SAMPLE // 2)]
+        chosen = self.kept[_sampled_rows(len(self.kept), _SAMPLE // 2)]
         rows = np.asarray(self.pairs.source_rows[chosen], dtype=np.int64)
         texts = [self.pairs.sources[row] for row in rows.tolist()] + [self.pairs.targets[n] for n in chosen.tolist()]
         vectors = self.teacher[rows]
@@ -200,14 +200,14 @@ class _Sample:
             by_language.setdefault(part.target_lang, []).append(self.kept[first:last])
         number = _VOCABULARY_SAMPLE // (len(by_language) + 1)
         rows = np.unique(self.pairs.source_rows[self.kept])
-        texts = {"": [self.pairs.sources[int(row)] for row in rows[_sample(len(rows), number)]]}
+        texts = {"": [self.pairs.sources[int(row)] for row in rows[_sampled_rows(len(rows), number)]]}
         for language, parts in sorted(by_language.items()):
             numbers = np.concatenate(parts)
-            texts[language] = [self.pairs.targets[int(n)] for n in numbers[_sample(len(numbers), number)]]
+            texts[language] = [self.pairs.targets[int(n)] for n in numbers[_sampled_rows(len(numbers), number)]]
         return texts
 
 
-def _new_transformer(start: Start, sample: _Sample, recipe: Recipe, on_cpu: bool) -> Any:
+def _new_transformer(start: Start, sample: _TrainingSample, recipe: Recipe, on_cpu: bool) -> Any:
     location, default_prompt = resolve_start(start.student)
     counts = None
     if start.vocabulary is not None:
@@ -228,7 +228,7 @@ def _new_transformer(start: Start, sample: _Sample, recipe: Recipe, on_cpu: bool
     return with_fitted_projection(student, *sample.texts_and_vectors(), recipe.precision)
 
 
-def _new_static(start: Start, sample: _Sample, recipe: Recipe, on_cpu: bool) -> Any:
+def _new_static(start: Start, sample: _TrainingSample, recipe: Recipe, on_cpu: bool) -> Any:
     kind, size = _STATIC.fullmatch(start.student).groups()  # type: ignore[union-attr]
     if kind == "pruned":
         whole = _tokenizer(resolve_start(start.tokenizer)[0])
@@ -269,7 +269,7 @@ def save_projection(folder: Path, projection: NDArray[np.float32] | None) -> Non
         save_file({"projection": np.ascontiguousarray(projection)}, folder / PROJECTION_FILE)
 
 
-def _sample(size: int, number: int) -> NDArray[np.int64]:
+def _sampled_rows(size: int, number: int) -> NDArray[np.int64]:
     """At most `number` of `size` row numbers, ascending."""
     if size <= number:
         return np.arange(size, dtype=np.int64)

@@ -162,7 +162,7 @@ def module_folder(folder: Path) -> tuple[Path, bool]:
     modules = listed_modules(folder)
     if modules is None:  # as model2vec saves it
         config = folder / "config.json"
-        return folder, config.is_file() and bool(_json(config, _Config, "configuration").get("normalize"))
+        return folder, config.is_file() and bool(read_model_file(config, _Config, "configuration").get("normalize"))
     kinds = [kind_of(module) for module in modules]
     if kinds not in (["StaticEmbedding"], ["StaticEmbedding", "Normalize"]):
         raise InputError(f"{folder / _MODULES}: {' + '.join(kinds)} is no static model; use sentence-transformers:DIR")
@@ -175,7 +175,7 @@ def listed_modules(folder: Path) -> list[Module] | None:
     Raises InputError if the list holds something else.
     """
     path = folder / _MODULES
-    return _json(path, list[Module], "list of modules") if path.exists() else None
+    return read_model_file(path, list[Module], "list of modules") if path.exists() else None
 
 
 def kind_of(module: Module) -> str:
@@ -183,7 +183,8 @@ def kind_of(module: Module) -> str:
     return module["type"].rpartition(".")[2]
 
 
-def _json(path: Path, kind: type[T], what: str) -> T:
+def read_model_file(path: Path, kind: type[T], what: str) -> T:
+    """The content of a JSON file of a model's folder. Raises InputError if it is none, or no `what`."""
     try:
         return read_json(path, kind)
     except ValueError as error:
@@ -194,7 +195,7 @@ def _settings(path: Path) -> tuple[str, int | None]:
     """The prompt that sentence-transformers puts before every sentence, and how many components it keeps."""
     if not path.is_file():
         return "", None
-    settings = _json(path, _Settings, "settings of sentence-transformers")
+    settings = read_model_file(path, _Settings, "settings of sentence-transformers")
     prompts, name = settings.get("prompts") or {}, settings.get("default_prompt_name")
     return (prompts.get(name) or "") if name else "", settings.get("truncate_dim")
 

@@ -25,13 +25,12 @@ from baselines.batches import legal_text
 from baselines.huggingface import folder_digest, model_folder
 from baselines.model_folder import new_folder
 from baselines.sentence_transformer import SentenceTransformerEncoder
-from distill.static import kind_of, listed_modules, module_folder, token_vectors
+from distill.static import kind_of, listed_modules, module_folder, read_model_file, token_vectors
 from harness.cache import default_cache_dir
 from harness.errors import InputError, MissingExtraError
 from harness.files import locked
 from harness.registry import EncoderInfo, never, one_line
 from harness.results import cannot_write
-from harness.schema import read_json
 
 COMPACT_FILE = "compact.safetensors"
 """Not `model.safetensors`: a library that knows nothing of the scales would take the int8 for the weights."""
@@ -153,15 +152,8 @@ def _write_ordinary(folder: Path, out: Path) -> None:
             target.with_name(_WEIGHTS).write_bytes(save(_read(path), metadata={"format": "pt"}))
             continue
         if path.suffix == ".json":
-            _check_json(path)
+            read_model_file(path, object, "JSON")  # refuses a damaged file
         shutil.copyfile(path, target)
-
-
-def _check_json(path: Path) -> None:
-    try:
-        read_json(path, object)
-    except ValueError as error:
-        raise InputError(f"{path}: no JSON ({error}); copy the model's folder again") from None
 
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:

@@ -105,12 +105,14 @@ def balanced(counts: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float64]:
 
     The root keeps a language with little text from losing its vocabulary to one with much.
     """
-    return np.asarray(sum(np.sqrt(each) for each in counts.values()), dtype=np.float64)
+    return np.asarray(sum(np.sqrt(of_language) for of_language in counts.values()), dtype=np.float64)
 
 
 def frequencies(counts: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float64]:
     """Each token's relative frequency, the mean over the languages; they add up to 1."""
-    return np.asarray(np.mean([each / max(1, each.sum()) for each in counts.values()], axis=0), dtype=np.float64)
+    return np.asarray(
+        np.mean([of_language / max(1, of_language.sum()) for of_language in counts.values()], axis=0), dtype=np.float64
+    )
 
 
 def prune_tokenizer(
