@@ -251,7 +251,7 @@ def test_the_best_step_is_taken(files, tmp_path, monkeypatch):
         return {"mse": mse, "mse_unit": mse, "accuracy_en_xx": 0.0, "accuracy_xx_en": 0.0}
 
     monkeypatch.setattr(Development, "evaluate", evaluate)
-    monkeypatch.setattr("distill.report._by_language", lambda trained: [])
+    monkeypatch.setattr("distill.report._by_language", lambda trained: "")
     trained = run(files, tmp_path / "model")
     assert [point["mse"] for point in trained.curve] == [9, 5, 1, 3] and trained.best_step == 8
     from sentence_transformers import SentenceTransformer
@@ -271,7 +271,7 @@ def test_another_score_may_decide_which_step_is_the_best(files, tmp_path, monkey
         return {"mse": accuracy, "mse_unit": accuracy, "accuracy_en_xx": accuracy, "accuracy_xx_en": 0.0}
 
     monkeypatch.setattr(Development, "evaluate", evaluate)
-    monkeypatch.setattr("distill.report._by_language", lambda trained: [])
+    monkeypatch.setattr("distill.report._by_language", lambda trained: "")
     trained = run(files, tmp_path / "model", recipe=replace(FAST, best_by="accuracy_en_xx"))
     assert trained.best_step == 8  # by the MSE it is 4
 
