@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from baselines.huggingface import Source, folder_digest, model_folder, open_model
 from baselines.model_folder import Settings
 from baselines.nli import open_start, resolve_start
-from distill.static import kind_of, listed_modules
+from distill.static import listed_modules
 from distill.students import initial_table, principal_axes, static_student, transformer_student, with_fitted_projection
 from distill.vocabulary import balanced, count_tokens, frequencies, prune_tokenizer, train_tokenizer
 from harness.errors import InputError
@@ -302,7 +302,7 @@ def _from_json(content: str) -> Any:
 def _is_static_folder(location: str) -> bool:
     folder = model_folder(location)
     modules = listed_modules(folder) if folder else None
-    return kind_of(modules[0]) == "StaticEmbedding" if modules else False
+    return modules[0].kind == "StaticEmbedding" if modules else False
 
 
 def _static_dim(folder: Path) -> int:

@@ -9,8 +9,9 @@ sentence-transformers is needed, and the vectors are theirs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypedDict, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -30,28 +31,33 @@ _MODULES = "modules.json"
 _BLOCK = 8192  # sentences at a time: their token numbers take some 10 MB
 
 
-class _NamedModule(TypedDict):
-    type: str
-
-
-class Module(_NamedModule, total=False):
+@dataclass(frozen=True)
+class Module:
     """What is read of an entry of `modules.json`."""
 
-    path: str
+    type: str
+    path: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The class of the module, without its package."""
+        return self.type.rpartition(".")[2]
 
 
-class _Settings(TypedDict, total=False):
+@dataclass(frozen=True)
+class _Settings:
     """What is read of `config_sentence_transformers.json`."""
 
-    prompts: dict[str, str | None] | None
-    default_prompt_name: str | None
-    truncate_dim: Annotated[int, msgspec.Meta(ge=1)] | None
+    prompts: dict[str, str | None] | None = None
+    default_prompt_name: str | None = None
+    truncate_dim: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
-class _Config(TypedDict, total=False):
+@dataclass(frozen=True)
+class _Config:
     """What is read of model2vec's `config.json`."""
 
-    normalize: bool | None
+    normalize: bool | None = None
 
 
 class StaticEncoder:
@@ -162,11 +168,11 @@ def module_folder(folder: Path) -> tuple[Path, bool]:
     modules = listed_modules(folder)
     if modules is None:  # as model2vec saves it
         config = folder / "config.json"
-        return folder, config.is_file() and bool(read_model_file(config, _Config, "configuration").get("normalize"))
-    kinds = [kind_of(module) for module in modules]
+        return folder, config.is_file() and bool(read_model_file(config, _Config, "configuration").normalize)
+    kinds = [module.kind for module in modules]
     if kinds not in (["StaticEmbedding"], ["StaticEmbedding", "Normalize"]):
         raise InputError(f"{folder / _MODULES}: {' + '.join(kinds)} is no static model; use sentence-transformers:DIR")
-    return folder / modules[0].get("path", ""), len(kinds) == 2
+    return folder / modules[0].path, len(kinds) == 2
 
 
 def listed_modules(folder: Path) -> list[Module] | None:
@@ -176,11 +182,6 @@ def listed_modules(folder: Path) -> list[Module] | None:
     """
     path = folder / _MODULES
     return read_model_file(path, list[Module], "list of modules") if path.exists() else None
-
-
-def kind_of(module: Module) -> str:
-    """The class of a module, without the package that it is in."""
-    return module["type"].rpartition(".")[2]
 
 
 def read_model_file(path: Path, kind: type[T], what: str) -> T:
@@ -196,8 +197,9 @@ def _settings(path: Path) -> tuple[str, int | None]:
     if not path.is_file():
         return "", None
     settings = read_model_file(path, _Settings, "settings of sentence-transformers")
-    prompts, name = settings.get("prompts") or {}, settings.get("default_prompt_name")
-    return (prompts.get(name) or "") if name else "", settings.get("truncate_dim")
+    name = settings.default_prompt_name
+    prompt = (settings.prompts or {}).get(name) if name else None
+    return prompt or "", settings.truncate_dim
 
 
 def token_vectors(tensors: dict[str, NDArray[Any]]) -> NDArray[np.float32]:

@@ -25,7 +25,7 @@ from baselines.batches import legal_text
 from baselines.huggingface import folder_digest, model_folder
 from baselines.model_folder import new_folder
 from baselines.sentence_transformer import SentenceTransformerEncoder
-from distill.static import kind_of, listed_modules, module_folder, read_model_file, token_vectors
+from distill.static import listed_modules, module_folder, read_model_file, token_vectors
 from harness.cache import default_cache_dir
 from harness.errors import InputError, MissingExtraError
 from harness.files import locked
@@ -268,7 +268,7 @@ def save_compact(folder_in: Path, folder_out: Path, *, bits: Bits = "int8", chec
 def _transformer_folder(folder: Path) -> Path | None:
     """The folder of a model's transformer; None if the model does not begin with one. Raises InputError."""
     modules = listed_modules(folder)
-    return folder / modules[0].get("path", "") if modules and kind_of(modules[0]) == "Transformer" else None
+    return folder / modules[0].path if modules and modules[0].kind == "Transformer" else None
 
 
 def compacted(tensors: Mapping[str, NDArray[Any]], bits: Bits = "int8") -> dict[str, NDArray[Any]]:
