@@ -326,9 +326,9 @@ def _train_stage(
         if last is not None:
             say(f"stage {stage.name}: goes on after step {last.step:,}")
         trainer.run(last)
-        last = last_checkpoint(folder)
     if stage.name == "nli":
         return total, None
+    last = last_checkpoint(folder)
     if not last or not last.state.best_global_step:
         raise InputError("no checkpoint has a dev score: the vectors of the dev pairs are all equal")
     return total, last.state.best_global_step
