@@ -1,30 +1,62 @@
-"""`leaderboard train-baseline`: train an NLI-tuned baseline, SBERT's recipe on any transformer."""
+"""`leaderboard train-baseline`: train an NLI-tuned baseline, SBERT's recipe on any transformer.
+
+The options that `leaderboard distill` has too are defined here.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
-from baselines.training_options import (
-    CpuOption,
-    FreezeLayersOption,
-    FreshOption,
-    KeepLayersOption,
-    OutOption,
-    PrecisionChoice,
-    PrecisionOption,
-    PromptOption,
-    SeedOption,
-    given_command,
-)
 from harness.cli import say
 from harness.cli.options import CacheDirOption, DataDirOption
+from harness.escaping import code, code_block, markdown
 from harness.files import user_path
+
+if TYPE_CHECKING:
+    from baselines.nli import Trained
+    from baselines.training_data import UsedFile
+
+_PLACES = {"out", "data_dir", "cache_dir", "cpu", "fresh"}  # and machines: not in the model card
+
+
+class PrecisionChoice(str, Enum):
+    """The number format of matrix products."""
+
+    fp32 = "fp32"
+    bf16 = "bf16"
+    fp16 = "fp16"
+
+
+OutOption = Annotated[
+    Path | None,
+    Option(metavar="DIR", help="Folder to write. Default: models/NAME in the cache folder."),
+]
+KeepLayersOption = Annotated[int | None, Option(metavar="N", min=1, help="Use a transformer's lowest N layers only.")]
+FreezeLayersOption = Annotated[
+    int, Option(metavar="N", min=0, help="Do not train a transformer's lowest N layers and its embeddings.")
+]
+PromptOption = Annotated[
+    str | None,
+    Option(
+        metavar="TEXT",
+        show_default="the start's own",
+        help="What every sentence begins with (`query: ` for e5), stored with the model.",
+    ),
+]
+PrecisionOption = Annotated[PrecisionChoice, Option(help="Mixed precision; weights are fp32.")]
+SeedOption = Annotated[int, Option(metavar="N", min=0, help="Of dropout, batches and new weights.")]
+CpuOption = Annotated[bool, Option("--cpu", help="Do not use a GPU that is there.")]
+FreshOption = Annotated[bool, Option("--fresh", help="Begin anew, and replace a model that was trained before.")]
 
 
 class StageChoice(str, Enum):
@@ -34,67 +66,49 @@ class StageChoice(str, Enum):
     sts = "sts"
 
 
+_START_HELP = (
+    "What to begin with: a folder, a hub id (xlm-roberta-base), or the alias of such an encoder. A bare transformer "
+    "gets mean pooling."
+)
+_NLI_HELP = (
+    "NLI pairs: AllNLI, SNLI, MultiNLI or KorNLI as they are published. Repeatable. Default: allnli/ (for ko kornli/) "
+    "of the data directory."
+)
+_STS_HELP = (
+    "STS pairs to train on: the STS Benchmark, STSb Multi MT or KorSTS as they are published. Repeatable. Default: "
+    "stsb/ (for ko korsts/) of the data directory."
+)
 _MODULES = ("sentence_transformers", "accelerate", "datasets")
 
 
 def train_baseline(
     context: typer.Context,
-    start: Annotated[
-        str,
-        typer.Argument(
-            help="What to begin with: a folder, a hub id (xlm-roberta-base), or the alias of such an encoder. A bare "
-            "transformer gets mean pooling.",
-        ),
-    ],
-    name: Annotated[
-        str | None, typer.Option(metavar="NAME", show_default=False, help="Of the model. Default: START-nli-stsb.")
-    ] = None,
-    nli: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            show_default=False,
-            help="NLI pairs: AllNLI, SNLI, MultiNLI or KorNLI as they are published. Repeatable. Default: allnli/ (for "
-            "ko kornli/) of the data directory.",
-        ),
-    ] = None,
-    sts: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            show_default=False,
-            help="STS pairs to train on: the STS Benchmark, STSb Multi MT or KorSTS as they are published. "
-            "Repeatable. Default: stsb/ (for ko korsts/) of the data directory.",
-        ),
-    ] = None,
+    start: Annotated[str, typer.Argument(help=_START_HELP)],
+    name: Annotated[str | None, Option(metavar="NAME", help="Of the model. Default: START-nli-stsb.")] = None,
+    nli: Annotated[list[Path] | None, Option(metavar="FILE", help=_NLI_HELP)] = None,
+    sts: Annotated[list[Path] | None, Option(metavar="FILE", help=_STS_HELP)] = None,
     sts_dev: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", show_default=False, help="STS pairs to choose the checkpoint on. Repeatable."),
+        list[Path] | None, Option(metavar="FILE", help="STS pairs to choose the checkpoint on. Repeatable.")
     ] = None,
     language: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="LANG", show_default="en", help="Language of the pairs in the data directory. Repeatable."
-        ),
+        Option(metavar="LANG", show_default="en", help="Language of the pairs in the data directory. Repeatable."),
     ] = None,
     skip: Annotated[
-        StageChoice | None,
-        typer.Option(show_default=False, help="Leave a stage out: nli (softmax classifier) or sts (regression)."),
+        StageChoice | None, Option(help="Leave a stage out: nli (softmax classifier) or sts (regression).")
     ] = None,
     out: OutOption = None,
     data_dir: DataDirOption = None,
     cache_dir: CacheDirOption = None,
-    batch_size: Annotated[int, typer.Option(metavar="N", min=1, help="Pairs a step.")] = 16,
-    learning_rate: Annotated[float, typer.Option(metavar="X", min=0, help="After 10 % of warm-up.")] = 2e-5,
-    nli_epochs: Annotated[int, typer.Option(metavar="N", min=1, help="Epochs of stage nli.")] = 1,
-    sts_epochs: Annotated[int, typer.Option(metavar="N", min=1, help="Epochs of stage sts.")] = 4,
-    max_steps: Annotated[
-        int | None, typer.Option(metavar="N", min=1, show_default=False, help="Steps of a stage at most.")
-    ] = None,
+    batch_size: Annotated[int, Option(metavar="N", min=1, help="Pairs a step.")] = 16,
+    learning_rate: Annotated[float, Option(metavar="X", min=0, help="After 10 % of warm-up.")] = 2e-5,
+    nli_epochs: Annotated[int, Option(metavar="N", min=1, help="Epochs of stage nli.")] = 1,
+    sts_epochs: Annotated[int, Option(metavar="N", min=1, help="Epochs of stage sts.")] = 4,
+    max_steps: Annotated[int | None, Option(metavar="N", min=1, help="Steps of a stage at most.")] = None,
     eval_steps: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Dev score and checkpoint every N steps, and each epoch.")
+        int, Option(metavar="N", min=1, help="Dev score and checkpoint every N steps, and each epoch.")
     ] = 1000,
-    max_length: Annotated[int, typer.Option(metavar="N", help="Tokens after which a sentence is cut.")] = 128,
+    max_length: Annotated[int, Option(metavar="N", help="Tokens after which a sentence is cut.")] = 128,
     freeze_layers: FreezeLayersOption = 0,
     keep_layers: KeepLayersOption = None,
     prompt: PromptOption = None,
@@ -112,10 +126,8 @@ def train_baseline(
 
     if any(importlib.util.find_spec(module) is None for module in _MODULES):
         raise MissingExtraError("train-baseline", "train")
-    from baselines.labelled_pairs import ScoredPairs, joined
-    from baselines.model_card import model_card
     from baselines.nli import Recipe, Stage, resolve_start, train
-    from baselines.training_data import STSB_LANGUAGES, UsedFile, load_nli, load_sts
+    from baselines.training_data import STSB_LANGUAGES, ScoredPairs, joined, load_nli, load_sts
     from harness.cache import default_cache_dir
     from harness.data.sources import open_data_dir
     from harness.names import check_name
@@ -156,20 +168,7 @@ def train_baseline(
         say(f"{file.name}: {file.pairs:,} pairs{''.join(f'; {note}' for note in file.notes)}")
 
     location, own_prompt = resolve_start(start)
-    recipe = Recipe(
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        nli_epochs=nli_epochs,
-        sts_epochs=sts_epochs,
-        max_steps=max_steps,
-        eval_steps=eval_steps,
-        max_length=max_length,
-        freeze_layers=freeze_layers,
-        keep_layers=keep_layers,
-        prompt=own_prompt if prompt is None else prompt,
-        precision=precision.value,
-        seed=seed,
-    )
+    recipe = Recipe(**{**given_fields(context, Recipe), "prompt": own_prompt if prompt is None else prompt})
     command = given_command(context, "train-baseline", _shown)
     folder = user_path(out or default_cache_dir() / "models" / name).absolute()
     train(
@@ -197,5 +196,84 @@ def _shown(key: str, value: Any) -> str:
 
 
 def _place_free(start: str) -> str:
-    """A folder's name alone; a hub id or alias as it is."""
+    """The name of a folder without its place; a hub id or alias as it is."""
     return Path(start).absolute().name if Path(start).is_dir() else start
+
+
+def given_command(context: typer.Context, name: str, show: Callable[[str, Any], str]) -> str:
+    """The command line of this process without options that name places or machines, to be repeated elsewhere.
+
+    `show` writes a value, given the name of its parameter, without the place of a file.
+    """
+    words = ["leaderboard", name]
+    for parameter in context.command.params:
+        key = parameter.name or ""
+        source = context.get_parameter_source(key)
+        if source is None or source.name != "COMMANDLINE" or key in _PLACES:
+            continue
+        value = context.params[key]
+        for item in value if isinstance(value, list | tuple) else [value]:
+            if parameter.param_type_name == "option":
+                words.append(parameter.opts[0])
+            if not isinstance(item, bool):
+                words.append(item.value if isinstance(item, Enum) else show(key, item))
+    return shlex.join(words)
+
+
+def given_fields(context: typer.Context, kind: type) -> dict[str, Any]:
+    """The options that have the names of fields of the dataclass `kind`, without those that are None."""
+    values = {field.name: context.params.get(field.name) for field in fields(kind)}
+    return {
+        name: value.value if isinstance(value, Enum) else value for name, value in values.items() if value is not None
+    }
+
+
+_STAGES = {
+    "nli": "softmax classifier over (u, v, |u - v|) on NLI pairs",
+    "sts": "regression of cosine similarity on STS scores; the checkpoint with the best dev score",
+}
+
+
+def model_card(
+    name: str, start: str, command: str, trained: Trained, train: Sequence[UsedFile], dev: Sequence[UsedFile]
+) -> str:
+    """The model card in Markdown, with the hub's metadata at its head. `command` is what made the model."""
+    from baselines.model_folder import hub_metadata, markdown_table, settings_table
+    from harness.provenance import versions
+
+    stages = [f"- {stage}: {steps:,} steps, {_STAGES[stage]}" for stage, steps in trained.steps.items()]
+    if trained.best_step is not None:
+        stages[-1] += f" (of step {trained.best_step:,})"
+    scores = [
+        [dev_set, f"{before:.2f}", f"{trained.dev_after[dev_set]:.2f}"]
+        for dev_set, before in trained.dev_before.items()
+    ]
+    files = [*(_row(file, "training") for file in train), *(_row(file, "dev") for file in dev)]
+    settings = {
+        key: str(value)
+        for key, value in trained.settings.items()
+        if not isinstance(value, dict | list) and value is not None
+    }
+    parts = [
+        hub_metadata(),
+        f"# {markdown(name)}",
+        f"{code(start)} tuned by the recipe of [Sentence-BERT](https://arxiv.org/abs/1908.10084), with",
+        code_block(command),
+        "Stages:",
+        "\n".join(stages),
+        "## Data",
+        markdown_table(["file", "used for", "pairs", "licence", "SHA-256", "notes"], files),
+        f"The weights that it began with, {code(start)}, have their own licence.",
+        "## Dev scores",
+        "Spearman's rho x 100 of cosine similarity, without the rows that are in STS 2017. The checkpoint was chosen\n"
+        "on the same pairs.",
+        markdown_table(["dev set", "before", "after"], scores or [["none", "", ""]]),
+        "## Settings",
+        settings_table(settings, versions(["sentence_transformers"])),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _row(file: UsedFile, use: str) -> list[str]:
+    licence = file.licence or "not known (a file of the user's own)"
+    return [file.name, use, f"{file.pairs:,}", licence, file.sha256[:16], "; ".join(file.notes)]

@@ -1,4 +1,4 @@
-"""What the NLI-tuned baselines are trained on: AllNLI and the STS Benchmark, of a data directory or of given files.
+"""The training data of the NLI-tuned baselines: AllNLI and the STS Benchmark, from a data directory or from files.
 
 The STS Benchmark shares sentences with STS 2017, on which the models are measured. 125 rows of its dev split are half
 of track 5 (EN-EN): they are left out, in every language. So are the rows of the training split that hold a sentence
@@ -7,15 +7,15 @@ of STS 2017 (six of 5,749 in English).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from baselines.labelled_pairs import ScoredPairs, read_sts
 from harness.data.catalogue import find_set
 from harness.data.nli import NLIPairs, read_nli
 from harness.data.sources import DataDir, content_sha256
+from harness.data.stsb import read_scored
 from harness.errors import InputError
 from harness.tasks.leakage import EvaluationSentences, evaluation_sentences
 
@@ -26,6 +26,58 @@ _NLI_FILES = {  # by data set: alternatives, the first that is there whole count
     "kornli": [["kornli/snli_1.0_train.ko.tsv", "kornli/multinli.train.ko.tsv"]],
 }
 _SAME_SCORE = 0.005  # translations give the scores with two or three decimals
+
+
+@dataclass(frozen=True)
+class ScoredPairs:
+    """n sentence pairs with their STS scores.
+
+    Attributes:
+        sentences1, sentences2: the sentences.
+        scores: from 0 (unrelated) to 5 (same meaning).
+        origins: the STS task's file that each pair was taken from (`track5.en-en`); empty where the file tells none.
+    """
+
+    sentences1: list[str]
+    sentences2: list[str]
+    scores: list[float]
+    origins: list[str]
+
+    def without(self, rows: Collection[int]) -> ScoredPairs:
+        """The pairs without those in `rows` (counted from 0)."""
+        kept = [row for row in range(len(self.scores)) if row not in rows]
+        return ScoredPairs(
+            [self.sentences1[row] for row in kept],
+            [self.sentences2[row] for row in kept],
+            [self.scores[row] for row in kept],
+            [self.origins[row] for row in kept] if self.origins else [],
+        )
+
+
+def joined(parts: Iterable[ScoredPairs]) -> ScoredPairs:
+    """All pairs in one value, without their origins."""
+    parts = list(parts)
+    return ScoredPairs(
+        [sentence for part in parts for sentence in part.sentences1],
+        [sentence for part in parts for sentence in part.sentences2],
+        [score for part in parts for score in part.scores],
+        [],
+    )
+
+
+def read_sts(path: Path) -> ScoredPairs:
+    """Read STS pairs: the STS Benchmark, KorSTS or STSb Multi MT as they are published.
+
+    Raises:
+        InputError: as `harness.data.stsb.read_scored`.
+    """
+    rows = list(read_scored(path))
+    return ScoredPairs(
+        [row.sentence1 for row in rows],
+        [row.sentence2 for row in rows],
+        [row.score for row in rows],
+        [row.origin for row in rows if row.origin is not None],
+    )
 
 
 @dataclass(frozen=True)
@@ -140,7 +192,7 @@ def _stsb_file(data: DataDir | None, language: str, split: str) -> Path:
 
 
 def _are_aligned(pairs: ScoredPairs, original: ScoredPairs) -> bool:
-    """Whether the rows are those of the English original, translated: as many, with the same scores."""
+    """Whether the rows are translations of the English original: as many rows, with the same scores."""
     return len(pairs.scores) == len(original.scores) and all(
         abs(ours - theirs) <= _SAME_SCORE for ours, theirs in zip(pairs.scores, original.scores, strict=True)
     )

@@ -18,10 +18,11 @@ from typing import Any
 import torch
 
 from baselines.huggingface import open_model, torch_dtype
-from baselines.nli import freeze_layers, open_start, resolve_start
+from baselines.nli import open_start, resolve_start
+from baselines.trainer import freeze_layers
 from distill.corpora import open_corpus, read_pairs
 from distill.losses import embed
-from distill.training import set_up
+from distill.students import set_up
 
 _MAX_LENGTH = 64  # tokens
 

@@ -8,7 +8,7 @@ __all__ = ["distill"]
 
 
 def __getattr__(name: str) -> Any:
-    """`distill.distill`, imported when it is asked for: the command line starts without it."""
+    """`distill.distill`. It is imported only when it is used, so that the command line starts quickly."""
     if name == "distill":
         from distill.distillation import distill
 

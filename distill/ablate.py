@@ -16,22 +16,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from baselines.model_folder import as_json
 from baselines.sentence_transformer import SentenceTransformerEncoder
 from distill.ablation_page import Run, write_page
 from distill.corpora import find_corpora
 from distill.development import PAIRS_PER_LANGUAGE, Development, DevPairs, DevSts, distinct, hold_out
-from distill.filters import Filters
+from distill.distillation import stored_pairs, stored_vectors
 from distill.grid import Grid, Score, Settings, read_grid, resolve_score
-from distill.pairs import PairStore, Part
-from distill.progress import Watcher
+from distill.pairs import Filters, PairStore, Part, Texts
+from distill.report import Watcher
 from distill.start import make_student, teacher_projection
 from distill.static import StaticEncoder
-from distill.stores import stored_pairs, stored_vectors
 from distill.students import static_student
 from distill.teacher import TeacherVectors
 from distill.training import STATIC, Recipe, check_recipe, train
@@ -73,7 +73,7 @@ def ablate(
         data_dir: the data directory, with corpora and evaluation sets.
         only: names of tables; all by default.
         on_cpu: do not use a GPU that is there.
-        progress: is told.
+        progress: reports what is done.
 
     Returns:
         the distillations of the chosen tables.
@@ -94,7 +94,7 @@ def ablate(
         settings.start.student_dim(teacher.dim)
     material = _gather(grid, scores, data, teacher, progress)
     wanted = {settings for table in tables for settings in table.cells()}
-    plan = [(settings, seed) for settings in scores for seed in grid.seeds]  # all: the page shows what there is
+    plan = [(settings, seed) for settings in scores for seed in grid.seeds]  # of all tables: for the page
     runs: list[Run] = []
     for number, (settings, seed) in enumerate(plan, start=1):
         path = records / f"{material.key(settings, seed)}.json"
@@ -104,7 +104,7 @@ def ablate(
             if chosen is None:
                 continue  # too few pairs: the cell stays empty
             run = _distilled(material, chosen, settings, seed, scores[settings], data, on_cpu)
-            write_atomically(path, run.to_json())
+            write_atomically(path, as_json(asdict(run)))
             listed = ", ".join(f"{name} {value:.2f}" for name, value in run.scores.items())
             progress.note(
                 f"{number} of {len(plan)}: {_in_words(settings)}, seed {seed}: {listed} ({run.seconds:.0f} s)"
@@ -119,28 +119,28 @@ def ablate(
 def _resolved(grid: Grid, data: DataDir) -> dict[Settings, dict[Score, Score]]:
     """Which scores are wanted of which distillation, and on which data (published or a stand-in) each is measured."""
     present: dict[str, set[str]] = {}
-    found: dict[Settings, dict[Score, Score]] = {}
+    resolved: dict[Settings, dict[Score, Score]] = {}
     for settings, scores in grid.scores().items():
-        found[settings] = {}
+        resolved[settings] = {}
         for score in sorted(scores, key=str):
             task = get_task(score.task)
             if task.name not in present:
                 sources = task.sources(data)
                 present[task.name] = {*sources, *task.averages(sources)}
-            found[settings][score] = resolve_score(score, present[task.name])
-    return found
+            resolved[settings][score] = resolve_score(score, present[task.name])
+    return resolved
 
 
 def _gather(grid: Grid, settings: Iterable[Settings], data: DataDir, teacher: Encoder, progress: Watcher) -> _Material:
     """The pairs of all corpora in the languages of a grid, with the teacher's vectors. Raises InputError."""
     known = {corpus.target_lang for corpus in find_corpora(data.root)}
     languages: set[str] = set()
-    for one in settings:
-        of_corpora = {corpus.target_lang for corpus in find_corpora(data.root, one.corpora)}  # refuses unknown names
-        for language in one.languages:
+    for chosen in settings:
+        of_corpora = {corpus.target_lang for corpus in find_corpora(data.root, chosen.corpora)}  # refuses unknown names
+        for language in chosen.languages:
             if language not in known:
                 raise unknown_name("language", language, known)
-        languages |= set(one.languages) or of_corpora
+        languages |= set(chosen.languages) or of_corpora
     corpora = find_corpora(data.root, languages=sorted(languages))
     guard = leakage_guard(data)
     pairs = stored_pairs(corpora, Filters(), guard, progress)
@@ -149,58 +149,13 @@ def _gather(grid: Grid, settings: Iterable[Settings], data: DataDir, teacher: En
     return _Material(grid.teacher, pairs, vectors, development)
 
 
-class _Texts(Sequence[str]):
-    """Some of the sentences of a store, in another order."""
-
-    def __init__(self, texts: Sequence[str], rows: NDArray[np.integer[Any]]):
-        self._texts, self._rows = texts, rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        if isinstance(index, slice):
-            return [self._texts[row] for row in self._rows[index].tolist()]
-        return self._texts[int(self._rows[index])]
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Some of the teacher's vectors in the student's space, read when they are asked for: what an array is needed for.
-
-    Attributes:
-        teacher: all vectors.
-        rows: which.
-        projection: (teacher's dim, student's dim); None: the spaces are one.
-    """
-
-    teacher: TeacherVectors
-    rows: NDArray[np.int64]
-    projection: NDArray[np.float32] | None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.rows), self.teacher.dim if self.projection is None else self.projection.shape[1]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, index: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
-        vectors = self.teacher[self.rows[index]]
-        return vectors if self.projection is None else vectors @ self.projection
-
-
 @dataclass(frozen=True)
 class _Selection:
-    """Some of the pairs of a store, as a `PairStore` has them; development sentences are among the sources."""
+    """A selection of the pairs of a store. Its sources include the development sentences."""
 
-    sources: _Texts
+    sources: Texts
     source_rows: NDArray[np.int32]
-    targets: _Texts
+    targets: Texts
     parts: list[Part]
     teacher: TeacherVectors
     development: Development
@@ -212,22 +167,22 @@ class _Material:
     def __init__(self, spec: str, pairs: PairStore, teacher: TeacherVectors, development: Development):
         self.pairs, self.teacher = pairs, teacher
         self._development = development
-        self._said = {
+        self._identity = {
             "teacher": spec,
             "teacher_fingerprint": teacher.fingerprint,
             "pairs": pairs.digest,
             "development": development.digest,
         }
         self._projections: dict[int | None, NDArray[np.float32] | None] = {}
-        self._tokenizer: tuple[Any, Tokenizer | None] = (None, None)
+        self._tokenizer: tuple[object, Tokenizer | None] = (None, None)  # of the last new student, and of what data
 
     def key(self, settings: Settings, seed: int) -> str:
         """The name of a distillation's record: a checksum of all that it depends on."""
-        content = json.dumps([self._said, asdict(settings), asdict(_recipe(settings, seed))], sort_keys=True)
+        content = json.dumps([self._identity, asdict(settings), asdict(_recipe(settings, seed))], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     def select(self, settings: Settings, seed: int) -> _Selection | None:
-        """What a distillation trains on; None if that are fewer pairs than it asks for, or than a batch."""
+        """The pairs that a distillation trains on. None if there are fewer than it needs, or than a batch."""
         parts = [part for part in self.pairs.parts if _is_in(part, settings)]
         free = [self._numbers(part, held_out=False) for part in parts]
         numbers = np.concatenate([np.zeros(0, dtype=np.int64), *free])
@@ -245,9 +200,9 @@ class _Material:
         ends = np.searchsorted(numbers, [part.stop for part in parts])
         begins = np.searchsorted(numbers, [part.start for part in parts])
         return _Selection(
-            sources=_Texts(self.pairs.sources, rows),
+            sources=self.pairs.sources.selected(rows),
             source_rows=np.searchsorted(rows, source_rows).astype(np.int32),
-            targets=_Texts(self.pairs.targets, numbers),
+            targets=self.pairs.targets.selected(numbers),
             parts=[
                 replace(part, start=int(start), stop=int(stop))
                 for part, start, stop in zip(parts, begins, ends, strict=True)
@@ -257,19 +212,19 @@ class _Material:
         )
 
     def _held_out(self, parts: Sequence[Part]) -> dict[str, DevPairs]:
-        """Held-out pairs of some corpora, by language: a step is chosen on the kind of text that is trained on."""
-        found: dict[str, DevPairs] = {}
+        """Held-out pairs of these corpora by language: a step is chosen on text of the kind that is trained on."""
+        held_out: dict[str, DevPairs] = {}
         for language in sorted({part.target_lang for part in parts}):
-            of_language = [part for part in parts if part.target_lang == language]
-            each = math.ceil(PAIRS_PER_LANGUAGE / len(of_language))
+            corpora = [part for part in parts if part.target_lang == language]
+            number = math.ceil(PAIRS_PER_LANGUAGE / len(corpora))
             random = np.random.default_rng(0)
-            numbers = [random.permutation(self._numbers(part, held_out=True))[:each] for part in of_language]
+            numbers = [random.permutation(self._numbers(part, held_out=True))[:number] for part in corpora]
             if pairs := distinct(self.pairs, np.sort(np.concatenate(numbers))):
-                found[language] = pairs
-        return found
+                held_out[language] = pairs
+        return held_out
 
     def _numbers(self, part: Part, *, held_out: bool) -> NDArray[np.int64]:
-        """The pairs of a corpus whose source is held out, or is not."""
+        """The numbers of the pairs of a corpus whose source is held out, or is not."""
         is_held_out = self._development.is_held_out[self.pairs.source_rows[part.start : part.stop]]
         return part.start + np.flatnonzero(is_held_out == held_out)
 
@@ -277,8 +232,7 @@ class _Material:
         dim = settings.start.student_dim(self.teacher.dim)
         if dim not in self._projections:
             self._projections[dim] = teacher_projection(settings.start, self.teacher, dim, on_principal_axes=False)
-        chosen = cast("NDArray[np.float32]", _Rows(self.teacher, rows, self._projections[dim]))
-        return TeacherVectors(chosen, self.teacher.fingerprint, self.teacher.digest)
+        return self.teacher.selected(rows).projected(self._projections[dim])
 
     def student(self, chosen: _Selection, settings: Settings, seed: int, on_cpu: bool) -> Any:
         """What a student begins as. The tokenizer of a new static one is trained once for the same pairs."""
@@ -288,20 +242,9 @@ class _Material:
         if self._tokenizer[0] == data and settings.start.is_new_static:
             return static_student(self._tokenizer[1], dim, seed=seed)
         kept = np.arange(len(chosen.source_rows), dtype=np.int64)
-        made = make_student(
-            settings.start,
-            cast(PairStore, chosen),
-            kept,
-            chosen.teacher,
-            dim,
-            None,
-            max_length=Recipe.max_length,
-            seed=seed,
-            precision=Recipe.precision,
-            on_cpu=on_cpu,
-        )
-        self._tokenizer = data, made[0].tokenizer
-        return made
+        student = make_student(settings.start, chosen, kept, chosen.teacher, _recipe(settings, seed), on_cpu)
+        self._tokenizer = data, student[0].tokenizer
+        return student
 
 
 def _is_in(part: Part, settings: Settings) -> bool:
@@ -321,7 +264,8 @@ def _development(dev: Mapping[str, DevPairs], sts: DevSts | None, rows: NDArray[
             sentences2={language: sts.sentences2[language] for language in languages},
         )
     pairs = {
-        language: replace(one, source_rows=np.searchsorted(rows, one.source_rows)) for language, one in dev.items()
+        language: replace(held_out, source_rows=np.searchsorted(rows, held_out.source_rows))
+        for language, held_out in dev.items()
     }
     return Development(pairs, sts, np.zeros(len(rows), dtype=np.bool_))
 
@@ -348,27 +292,26 @@ def _distilled(
     data: DataDir,
     on_cpu: bool,
 ) -> Run:
-    """One distillation and its scores."""
+    """Train one student and measure it."""
     start = time.perf_counter()
     student = material.student(chosen, settings, seed, on_cpu)
     with tempfile.TemporaryDirectory(prefix="ablate-") as work:
         fitted = train(
             _recipe(settings, seed),
-            cast(PairStore, chosen),
+            chosen,
             chosen.teacher,
             student,
             chosen.development,
             Path(work) / "checkpoints",
             Watcher(is_silent=True),
-            on_cpu=on_cpu,
         )
         encoder = _encoder(fitted.model, settings, material.key(settings, seed))
-        found: dict[str, float] = {}
+        values: dict[str, float] = {}
         for task in sorted({score.task for score in scores.values()}):
             subsets = sorted({score.subset for score in scores.values() if score.task == task})
             # Vectors are of no use once the scores are there.
             results = evaluate(encoder, task, subsets=subsets, data_dir=data.root, cache_dir=Path(work) / "vectors")
-            found |= {
+            values |= {
                 f"{task}/{r.subset}/{name}": round(value, 4) for r in results for name, value in r.metrics.items()
             }
     return Run(
@@ -379,7 +322,7 @@ def _distilled(
         pairs=len(chosen.source_rows),
         steps=fitted.steps,
         best_step=fitted.best_step,
-        scores={name: found[name] for name in sorted(map(str, scores.values()))},
+        scores={name: values[name] for name in sorted(map(str, scores.values()))},
         seconds=round(time.perf_counter() - start, 1),
         hardware=hardware(),
         versions=versions(("sentence_transformers", "accelerate")),
@@ -395,7 +338,7 @@ def _encoder(model: Any, settings: Settings, identity: str) -> Encoder:
 
 
 def _stored(path: Path, scores: Mapping[Score, Score]) -> Run | None:
-    """The record of a distillation, if it is there with all scores that are wanted; a damaged one counts as none."""
+    """The stored record of a distillation. None if there is none, if it lacks a score, or if it is damaged."""
     with suppress(OSError, ValueError):
         run = decoded(path.read_bytes(), Run, exact=True)
         if run.scores.keys() >= set(map(str, scores.values())):
@@ -404,6 +347,6 @@ def _stored(path: Path, scores: Mapping[Score, Score]) -> Run | None:
 
 
 def _in_words(settings: Settings) -> str:
-    what = ", ".join(settings.corpora) or "all corpora"
+    corpora = ", ".join(settings.corpora) or "all corpora"
     size = f"{settings.pairs:,} pairs of " if settings.pairs else ""
-    return f"{size}{what} ({' '.join(settings.languages) or 'all languages'}), {settings.loss}"
+    return f"{size}{corpora} ({' '.join(settings.languages) or 'all languages'}), {settings.loss}"

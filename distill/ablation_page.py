@@ -1,16 +1,15 @@
-"""The page of a grid of distillations: a table and a plot for each experiment, with what is to be said of it."""
+"""The page of a grid of distillations: a table, a plot and remarks for each experiment."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from baselines.model_folder import markdown_table
 from distill.grid import Column, Grid, Score, Settings, Table
-from distill.report import _table
 from harness.escaping import code, link_target, markdown
 from harness.files import write_atomically
 from harness.names import check_name, split_tag
@@ -30,9 +29,9 @@ class Run:
         settings, seed: what was asked for.
         teacher: its fingerprint.
         data: digest of the store that the pairs were selected from.
-        pairs: that were trained on.
-        steps: that were taken.
-        best_step: the one whose weights were scored.
+        pairs: how many were trained on.
+        steps: how many were taken.
+        best_step: the step whose weights were scored.
         scores: by TASK/SUBSET/METRIC.
         seconds: of training and evaluation.
         hardware, versions, git: as in the records of results.
@@ -50,10 +49,6 @@ class Run:
     hardware: Hardware
     versions: dict[str, str]
     git: GitState | None
-
-    def to_json(self) -> bytes:
-        """As it is stored, keys sorted."""
-        return (json.dumps(asdict(self), indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
 @dataclass(frozen=True)
@@ -76,8 +71,8 @@ def write_page(folder: Path, grid: Grid, scores: Scores, runs: Sequence[Run], co
         folder: to write to; `remarks/TABLE.md` in it goes below a table.
         grid: with all tables.
         scores: on which data each score of each distillation is measured.
-        runs: what there is.
-        corpora: the names of those that were to choose from.
+        runs: the records that there are.
+        corpora: the names of all corpora that could be chosen.
     """
     lines = _head(folder, grid, runs, corpora)
     for table in grid.tables:
@@ -86,7 +81,7 @@ def write_page(folder: Path, grid: Grid, scores: Scores, runs: Sequence[Run], co
             continue
         plot, title = f"{check_name(table.name, 'table')}.png", markdown(table.title)
         _draw(table, cells, folder / plot)
-        lines += ["", f"## {title}", "", *_markdown(table, scores, cells), "", f"![{title}]({link_target(plot)})"]
+        lines += ["", f"## {title}", "", _markdown(table, scores, cells), "", f"![{title}]({link_target(plot)})"]
         remark = folder / REMARKS / f"{table.name}.md"
         if remark.is_file():
             lines += ["", remark.read_text(encoding="utf-8").strip()]
@@ -131,19 +126,19 @@ def _cells(table: Table, scores: Scores, runs: Sequence[Run]) -> dict[tuple[str,
     for row in table.rows:
         for column in table.columns:
             settings = table.cell(row, column)
-            found = by_settings.get(settings, [])
-            name = str(scores[settings][column.score])
-            values = [run.scores[name] for run in found]
+            of_cell = by_settings.get(settings, [])
+            name = str(scores[settings][Score.parse(column.score)])
+            values = [run.scores[name] for run in of_cell]
             deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
             cells[row.name, column.title] = (
-                _Cell(len(values), float(np.mean(values)), deviation, float(np.mean([run.pairs for run in found])))
+                _Cell(len(values), float(np.mean(values)), deviation, float(np.mean([run.pairs for run in of_cell])))
                 if values
                 else None
             )
     return cells
 
 
-def _markdown(table: Table, scores: Scores, cells: Mapping[tuple[str, str], _Cell | None]) -> list[str]:
+def _markdown(table: Table, scores: Scores, cells: Mapping[tuple[str, str], _Cell | None]) -> str:
     header = [""] if table.has_data_by_column else ["", "pairs"]
     for column in table.columns:
         header += [*(["pairs"] if table.has_data_by_column else []), _title(table, column, scores)]
@@ -157,16 +152,16 @@ def _markdown(table: Table, scores: Scores, cells: Mapping[tuple[str, str], _Cel
         else:
             line = [next(filter(None, sizes), ""), *values]
         rows.append([row.name, *line])
-    return _table(header, rows)
+    return markdown_table(header, rows)
 
 
 def _title(table: Table, column: Column, scores: Scores) -> str:
     """The column's title, with the tag of a stand-in."""
-    return column.title + split_tag(scores[table.cell(table.rows[0], column)][column.score].subset)[1]
+    return column.title + split_tag(scores[table.cell(table.rows[0], column)][Score.parse(column.score)].subset)[1]
 
 
 def _draw(table: Table, cells: Mapping[tuple[str, str], _Cell | None], path: Path) -> None:
-    """Mean and standard deviation: over the number of pairs, or else a panel for each column with the rows below."""
+    """Draw means and standard deviations: over the number of pairs, or as one panel for each column."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -178,12 +173,12 @@ def _draw(table: Table, cells: Mapping[tuple[str, str], _Cell | None], path: Pat
     panels = figure.subplots(1, n_panels, sharey=True, squeeze=False)[0]
     for number, column in enumerate(table.columns):
         axes = panels[0 if table.is_curve else number]
-        found = [(place, cell) for place, name in enumerate(names) if (cell := cells[name, column.title])]
-        means, deviations = [cell.mean for _, cell in found], [cell.deviation for _, cell in found]
+        placed = [(place, cell) for place, name in enumerate(names) if (cell := cells[name, column.title])]
+        means, deviations = [cell.mean for _, cell in placed], [cell.deviation for _, cell in placed]
         if table.is_curve:
-            axes.errorbar([cell.pairs for _, cell in found], means, yerr=deviations, fmt="o-", capsize=3)
+            axes.errorbar([cell.pairs for _, cell in placed], means, yerr=deviations, fmt="o-", capsize=3)
         else:
-            axes.errorbar(means, [place for place, _ in found], xerr=deviations, fmt="o", capsize=3)
+            axes.errorbar(means, [place for place, _ in placed], xerr=deviations, fmt="o", capsize=3)
             axes.set_xlabel(column.title)
             axes.grid(axis="both", alpha=0.3)
     if table.is_curve:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from typer import Option
 
-from baselines.training_options import (
+from baselines.train_baseline import (
     CpuOption,
     FreezeLayersOption,
     FreshOption,
@@ -20,20 +21,35 @@ from baselines.training_options import (
     PromptOption,
     SeedOption,
     given_command,
+    given_fields,
 )
 from harness.cli.options import CacheDirOption, DataDirOption, results_folder
 from harness.files import user_path
 
-if TYPE_CHECKING:
-    from distill.training import Recipe
-
 app = typer.Typer()
 
 _SPECS = {"teacher", "init"}
+_STUDENT_HELP = (
+    "What it begins as. A transformer: folder, hub id or alias. A new static student: static:unigram-N, static:bpe-N, "
+    "static:pruned-N (N tokens). A folder with a static student is trained on."
+)
+_PAIRS_HELP = (
+    "Parallel sentences: NAME.en-de.tsv (.tmx, .txt.zip; also .gz), or two aligned files NAME.en,NAME.de. Repeatable. "
+    "Default: parallel/ of the data directory."
+)
+_DIM_HELP = "Length of the student's vectors; the teacher's are reduced to their principal axes."
+_INIT_HELP = "A new static student begins with this multilingual encoder's vectors of its pieces."
+_DROPOUT_HELP = "Of a transformer, while it is trained."
+_EVAL_DEFAULT = "about 20 times, in under 5 % of the time"
+_EVAL_HELP = "Development scores and a checkpoint every N steps."
+_BEST_BY_HELP = (
+    "Development score by which the best step is chosen: mse, mse_unit, accuracy_en_xx, accuracy_xx_en, sts_same, "
+    "sts_cross."
+)
 
 
 class TeacherType(str, Enum):
-    """Of stored vectors."""
+    """The number format of stored vectors."""
 
     float16 = "float16"
     float32 = "float32"
@@ -42,143 +58,80 @@ class TeacherType(str, Enum):
 @app.callback(invoke_without_command=True)
 def distill(
     context: typer.Context,
-    teacher: Annotated[
-        str | None,
-        typer.Option(metavar="SPEC", show_default=False, help="Encoder whose vectors the student is to have."),
-    ] = None,
-    student: Annotated[
-        str | None,
-        typer.Option(
-            metavar="STUDENT",
-            show_default=False,
-            help="What it begins as. A transformer: folder, hub id or alias. A new static student: static:unigram-N, "
-            "static:bpe-N, static:pruned-N (N tokens). A folder with a static student is trained on.",
-        ),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(metavar="NAME", show_default=False, help="Of the student. Default: STUDENT-distilled.")
-    ] = None,
+    teacher: Annotated[str | None, Option(metavar="SPEC", help="Encoder whose vectors the student is to have.")] = None,
+    student: Annotated[str | None, Option(metavar="STUDENT", help=_STUDENT_HELP)] = None,
+    name: Annotated[str | None, Option(metavar="NAME", help="Of the student. Default: STUDENT-distilled.")] = None,
     out: OutOption = None,
-    pairs: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE",
-            show_default=False,
-            help="Parallel sentences: NAME.en-de.tsv (.tmx, .txt.zip; also .gz), or two aligned files NAME.en,NAME.de. "
-            "Repeatable. Default: parallel/ of the data directory.",
-        ),
-    ] = None,
+    pairs: Annotated[list[str] | None, Option(metavar="FILE", help=_PAIRS_HELP)] = None,
     corpus: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", show_default=False, help="Corpus of the data directory. Repeatable."),
+        list[str] | None, Option(metavar="NAME", help="Corpus of the data directory. Repeatable.")
     ] = None,
     language: Annotated[
-        list[str] | None,
-        typer.Option(metavar="LANG", show_default=False, help="Target language in the data directory. Repeatable."),
+        list[str] | None, Option(metavar="LANG", help="Target language in the data directory. Repeatable.")
     ] = None,
     data_dir: DataDirOption = None,
     cache_dir: CacheDirOption = None,
-    dim: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            show_default="the teacher's",
-            help="Length of the student's vectors; the teacher's are reduced to their principal axes.",
-        ),
-    ] = None,
+    dim: Annotated[int | None, Option(metavar="N", min=1, show_default="the teacher's", help=_DIM_HELP)] = None,
     init: Annotated[
         str | None,
-        typer.Option(
-            metavar="SPEC",
-            show_default=False,
-            help="A new static student begins with this multilingual encoder's vectors of its pieces.",
+        Option(
+            metavar="SPEC", help="A new static student begins with this multilingual encoder's vectors of its pieces."
         ),
     ] = None,
     tokenizer: Annotated[
-        str, typer.Option(metavar="MODEL", help="Whose vocabulary static:pruned-N reduces: folder, hub id or alias.")
+        str, Option(metavar="MODEL", help="Whose vocabulary static:pruned-N reduces: folder, hub id or alias.")
     ] = "FacebookAI/xlm-roberta-base",
     keep_layers: KeepLayersOption = None,
     freeze_layers: FreezeLayersOption = 0,
     vocabulary: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, show_default=False, help="Keep the N tokens that the pairs use most."),
+        int | None, Option(metavar="N", min=1, help="Keep the N tokens that the pairs use most.")
     ] = None,
     fit_projection: Annotated[
-        bool,
-        typer.Option("--fit-projection", help="A transformer gets a linear layer that is fitted before training."),
+        bool, Option("--fit-projection", help="A transformer gets a linear layer that is fitted before training.")
     ] = False,
     prompt: PromptOption = None,
-    loss: Annotated[
-        str, typer.Option(metavar="LOSS", help="mse, cosine, ranking, or a sum: cosine+0.2*ranking.")
-    ] = "mse",
+    loss: Annotated[str, Option(metavar="LOSS", help="mse, cosine, ranking, or a sum: cosine+0.2*ranking.")] = "mse",
     batch_size: Annotated[
-        int | None, typer.Option(metavar="N", min=1, show_default="64; static 2048", help="Pairs a step.")
+        int | None, Option(metavar="N", min=1, show_default="64; static 2048", help="Pairs a step.")
     ] = None,
-    accumulate: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Compute a batch in N parts, one after the other.")
-    ] = 1,
+    accumulate: Annotated[int, Option(metavar="N", min=1, help="Compute a batch in N parts, one after the other.")] = 1,
     learning_rate: Annotated[
-        float | None, typer.Option(metavar="X", min=0, show_default="2e-5; static 0.02", help="After the warm-up.")
+        float | None, Option(metavar="X", min=0, show_default="2e-5; static 0.02", help="After the warm-up.")
     ] = None,
     warm_up: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", min=0, show_default="10000; static 100", help="Steps of warm-up, at most a tenth of all."
-        ),
+        Option(metavar="N", min=0, show_default="10000; static 100", help="Steps of warm-up, at most a tenth of all."),
     ] = None,
     epochs: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, show_default="20; static 3", help="Passes over as many pairs as there are."),
+        Option(metavar="N", min=1, show_default="20; static 3", help="Passes over as many pairs as there are."),
     ] = None,
-    max_steps: Annotated[
-        int | None, typer.Option(metavar="N", min=1, show_default=False, help="Steps at most.")
-    ] = None,
-    eval_steps: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            show_default="about 20 times, in under 5 % of the time",
-            help="Development scores and a checkpoint every N steps.",
-        ),
-    ] = None,
-    best_by: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SCORE",
-            show_default="the MSE",
-            help="Development score by which the best step is chosen: mse, mse_unit, accuracy_en_xx, accuracy_xx_en, "
-            "sts_same, sts_cross.",
-        ),
-    ] = None,
+    max_steps: Annotated[int | None, Option(metavar="N", min=1, help="Steps at most.")] = None,
+    eval_steps: Annotated[int | None, Option(metavar="N", min=1, show_default=_EVAL_DEFAULT, help=_EVAL_HELP)] = None,
+    best_by: Annotated[str | None, Option(metavar="SCORE", show_default="the MSE", help=_BEST_BY_HELP)] = None,
     patience: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Stop after N evaluations without a better development score.")
+        int, Option(metavar="N", min=1, help="Stop after N evaluations without a better development score.")
     ] = 10,
     temperature: Annotated[
-        float, typer.Option(metavar="X", min=0, help="A corpus's share in a batch: its size to the power of X.")
+        float, Option(metavar="X", min=0, help="A corpus's share in a batch: its size to the power of X.")
     ] = 0.0,
     max_repeats: Annotated[
-        int, typer.Option(metavar="N", min=1, help="A pair of a small corpus is seen at most N times an epoch.")
+        int, Option(metavar="N", min=1, help="A pair of a small corpus is seen at most N times an epoch.")
     ] = 5,
     weight: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=X", show_default=False, help="Factor on a corpus's share (all its languages). Repeatable."
-        ),
+        Option(metavar="NAME=X", help="Factor on a corpus's share (all its languages). Repeatable."),
     ] = None,
     matryoshka: Annotated[
-        str, typer.Option(metavar="N,N,...", show_default=False, help="Train these first dimensions, too.")
+        str, Option(metavar="N,N,...", show_default=False, help="Train these first dimensions, too.")
     ] = "",
-    max_length: Annotated[
-        int, typer.Option(metavar="N", help="Tokens after which a transformer cuts a sentence.")
-    ] = 128,
+    max_length: Annotated[int, Option(metavar="N", help="Tokens after which a transformer cuts a sentence.")] = 128,
     teacher_dtype: Annotated[
-        TeacherType, typer.Option(help="As what the teacher's vectors are stored.")
+        TeacherType, Option(help="As what the teacher's vectors are stored.")
     ] = TeacherType.float16,
     dropout: Annotated[
         float | None,
-        typer.Option(
+        Option(
             metavar="X", min=0, max=1, show_default="the start's own", help="Of a transformer, while it is trained."
         ),
     ] = None,
@@ -207,37 +160,16 @@ def distill(
     from dataclasses import replace
 
     from distill.distillation import distill
-    from distill.progress import watch
+    from distill.report import watch
     from distill.start import Start
     from distill.training import STATIC, Recipe
     from harness.cache import default_cache_dir
 
-    start = Start(student, dim, init, tokenizer, keep_layers, freeze_layers, vocabulary, fit_projection, prompt)
-    given: dict[str, Any] = {
-        "batch_size": batch_size,
-        "learning_rate": learning_rate,
-        "warm_up": warm_up,
-        "epochs": epochs,
-    }
-    recipe: Recipe = replace(
-        STATIC if start.is_static else Recipe(),
-        loss=loss,
-        accumulate=accumulate,
-        max_steps=max_steps,
-        eval_steps=eval_steps,
-        best_by=best_by,
-        patience=patience,
-        temperature=temperature,
-        max_repeats=max_repeats,
-        weights=tuple(map(_weight, weight or [])),
-        matryoshka=_numbers(matryoshka),
-        max_length=max_length,
-        teacher_dtype=teacher_dtype.value,
-        dropout=dropout,
-        precision=precision.value,
-        seed=seed,
-        **{key: value for key, value in given.items() if value is not None},
-    )
+    # Other options are fields of `Start` and `Recipe`, and named as these.
+    start = Start(**given_fields(context, Start))
+    values = given_fields(context, Recipe)
+    values |= {"weights": tuple(map(_weight, weight or [])), "matryoshka": _numbers(matryoshka)}
+    recipe = replace(STATIC if start.is_static else Recipe(), **values)
     name = check_name(name or f"{Path(student).name.replace(':', '-')}-distilled", "model")
     folder = user_path(out or default_cache_dir() / "models" / name).absolute()
     with watch() as progress:
@@ -269,7 +201,7 @@ def compact(
     `static:DIR` and sentence-transformers load a static one, `compact:DIR` a transformer. The vectors are those of the
     student to about 1e-3 in cosine.
     """
-    from distill.compact import save_compact
+    from distill.transformer import save_compact
 
     typer.echo(f"{save_compact(folder, out) / 2**20:.2f} MiB", err=True)
     typer.echo(out)
@@ -281,15 +213,15 @@ def interpolate(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write.")],
     start: Annotated[
         str,
-        typer.Option(metavar="MODEL", help="What it was trained from: folder, hub id or alias.", show_default=False),
+        Option(metavar="MODEL", help="What it was trained from: folder, hub id or alias.", show_default=False),
     ],
-    share: Annotated[float, typer.Option(metavar="X", help="0 is the start, 1 the student.")] = 0.5,
+    share: Annotated[float, Option(metavar="X", help="0 is the start, 1 the student.")] = 0.5,
 ) -> None:
     """Write the student that is part of the way back to its start: it forgets less, and has learnt a little less.
 
     The weights are (1 - share) * start + share * student (Wortsman et al. 2022).
     """
-    from distill.interpolate import interpolate
+    from distill.students import interpolate
 
     interpolate(folder, start, share, out)
     typer.echo(out)
@@ -300,11 +232,9 @@ def ablate(
     grid: Annotated[str, typer.Argument(metavar="GRID", help="A TOML file, or the one that comes with this: paper.")],
     results: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", show_default="distillation/ of the results folder", help="Folder to write."),
+        Option(metavar="DIR", show_default="distillation/ of the results folder", help="Folder to write."),
     ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", show_default=False, help="Table of the grid. Repeatable.")
-    ] = None,
+    only: Annotated[list[str] | None, Option(metavar="NAME", help="Table of the grid. Repeatable.")] = None,
     data_dir: DataDirOption = None,
     cache_dir: CacheDirOption = None,
     cpu: CpuOption = False,
@@ -322,7 +252,7 @@ def ablate(
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")
     from distill.ablate import ablate
     from distill.ablation_page import PAGE_FILE
-    from distill.progress import watch
+    from distill.report import watch
 
     folder = results or results_folder(None) / "distillation"
     with watch() as progress:
@@ -353,7 +283,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _shown(key: str, value: Any) -> str:
-    """A value as the model card has it: without places, files by their names alone."""
+    """A value as the model card shows it: files without their folders."""
     from harness.spec import parse_spec
 
     if key in _SPECS:

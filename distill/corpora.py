@@ -1,4 +1,4 @@
-"""Parallel sentences on disk: which corpora are there, and reading their pairs one by one.
+"""Parallel sentences on disk: finds the corpora, and reads their pairs one by one.
 
 A corpus is one file, or two that are aligned line by line, named `NAME.xx-yy` with the languages in the order of its
 columns: `NAME.xx-yy.tsv` (also `.gz`), OPUS's Moses format as two files `NAME.xx-yy.xx` and `NAME.xx-yy.yy` or as the
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from baselines.labelled_pairs import read_sts
+from baselines.training_data import read_sts
 from harness.data.catalogue import find_set
 from harness.data.parallel import (
     FOLDER,
@@ -56,7 +56,7 @@ _CODE_ELEMENTS = ("bpt", "ept", "it", "ph", "ut")  # of TMX: mark-up of the orig
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus, not yet read.
+    """The description of a corpus; `read_pairs` reads it.
 
     Attributes:
         name: with its languages, source first: `tatoeba-manythings.en-de`.
@@ -65,7 +65,7 @@ class Corpus:
         licence: empty if it is not known.
         format: how the files are read.
         is_swapped: whether a table has the target language in its first column.
-        min_score: of `scored`: pairs below it are not read.
+        min_score: for the format `scored`: pairs with a lower score are not read.
     """
 
     name: str
@@ -99,25 +99,26 @@ def find_corpora(
     """
     root = user_path(data_dir)
     licences = _listed_licences(root / "SOURCES.md")
-    found: dict[str, Corpus] = {}
+    corpora: dict[str, Corpus] = {}
     for files in _files_of_corpora(root / FOLDER):
         corpus = _describe(files, source_lang, licences.get(files[0].relative_to(root).as_posix(), ""))
         if source_lang not in (corpus.source_lang, corpus.target_lang):
             continue
-        if corpus.name in found:
-            raise InputError(f"{found[corpus.name].files[0]} and {files[0]} are both {corpus.name}; remove one of them")
-        found[corpus.name] = corpus
-    found |= {corpus.name: corpus for corpus in _stsb_corpora(root, source_lang)}
-    chosen = {name for wanted in names for name in _matching(wanted, found, languages)} if names else set(found)
-    there = {found[name].target_lang for name in chosen}
+        if corpus.name in corpora:
+            first = corpora[corpus.name].files[0]
+            raise InputError(f"{first} and {files[0]} are both {corpus.name}; remove one of them")
+        corpora[corpus.name] = corpus
+    corpora |= {corpus.name: corpus for corpus in _stsb_corpora(root, source_lang)}
+    chosen = {full for name in names for full in _full_names(name, corpora, languages)} if names else set(corpora)
+    present = {corpora[name].target_lang for name in chosen}
     for language in languages:
-        if language not in there:
+        if language not in present:
             raise InputError(
                 f"no such corpus with {source_lang} and {language} in {root / FOLDER} (languages there: "
-                f"{', '.join(sorted(there)) or 'none'}); `leaderboard data fetch TED2020 --languages {language}` gets "
-                "one"
+                f"{', '.join(sorted(present)) or 'none'}); `leaderboard data fetch TED2020 --languages {language}` "
+                "gets one"
             )
-    return [found[name] for name in sorted(chosen) if not languages or found[name].target_lang in languages]
+    return [corpora[name] for name in sorted(chosen) if not languages or corpora[name].target_lang in languages]
 
 
 def open_corpus(location: str | Path, *, source_lang: str = "en") -> Corpus:
@@ -146,30 +147,30 @@ def read_pairs(corpus: Corpus) -> Iterator[tuple[str, str]]:
     """
     pairs = _READERS[corpus.format](corpus)
     is_empty = True
-    for one, two in pairs:
+    for left, right in pairs:
         is_empty = False
-        yield (two, one) if corpus.is_swapped else (one, two)
+        yield (right, left) if corpus.is_swapped else (left, right)
     if is_empty:
         least = f" with a score of at least {corpus.min_score:g}" if corpus.min_score else ""
         raise InputError(f"{corpus.files[0]}: no pairs{least} in it; {REMEDY}, or leave {corpus.name} out")
 
 
 def _files_of_corpora(folder: Path) -> Iterator[tuple[Path, ...]]:
-    """The files in a folder and its subfolders that are named like a corpus; aligned ones together."""
+    """The files in a folder and its subfolders that are named like a corpus; two aligned files are one item."""
     for path in sorted(path for pattern in ("*", "*/*") for path in folder.glob(pattern) if path.is_file()):
         match = _NAME.fullmatch(path.name)
         if match is None:
             continue
-        name, one, two, ending = match.groups()
+        name, first, second, ending = match.groups()
         ending = ending.removesuffix(".gz")
-        if ending in (one, two):
+        if ending in (first, second):
             other = path.with_name(
-                f"{path.name.removesuffix('.gz').removesuffix(ending)}{two if ending == one else one}"
+                f"{path.name.removesuffix('.gz').removesuffix(ending)}{second if ending == first else first}"
             )
             sides = [side for side in (other, other.with_name(f"{other.name}.gz")) if side.is_file()]
             if not sides:
                 raise InputError(f"{other} is missing, but {path.name} is there; add it or remove both")
-            if ending == one:
+            if ending == first:
                 yield path, sides[0]
         elif ending in _ENDINGS and (_ENDINGS[ending] != "words" or _known_format(name) == "words"):
             yield (path,)
@@ -181,11 +182,11 @@ def _known_format(name: str | None) -> str:
 
 
 def _describe(files: tuple[Path, ...], source_lang: str, licence: str) -> Corpus:
-    """What the names of its files say of a corpus."""
+    """Describe a corpus by the names of its files. Raises InputError."""
     if len(files) == 2:
         names = [path.name.removesuffix(".gz") for path in files]
-        one, two = (name.rpartition(".")[2] for name in names)
-        if not (re.fullmatch(LANGUAGE_CODE, one) and re.fullmatch(LANGUAGE_CODE, two)) or one == two:
+        first, second = (name.rpartition(".")[2] for name in names)
+        if not (re.fullmatch(LANGUAGE_CODE, first) and re.fullmatch(LANGUAGE_CODE, second)) or first == second:
             raise InputError(f"{files[0]},{files[1]}: the names do not tell the languages; expected NAME.en,NAME.de")
         name = re.sub(rf"\.{LANGUAGE_CODE}-{LANGUAGE_CODE}$", "", names[0].rpartition(".")[0])
         kind: _Format = "moses"
@@ -197,15 +198,15 @@ def _describe(files: tuple[Path, ...], source_lang: str, licence: str) -> Corpus
                 f"{files[0]}: the name does not tell languages and format; expected NAME.en-de with .tsv, .tsv.gz, "
                 ".tmx, .tmx.gz, .tmx.zip or .txt.zip after it"
             )
-        name, one, two = match[1] or files[0].parent.name, match[2], match[3]
+        name, first, second = match[1] or files[0].parent.name, match[2], match[3]
         kind = _ENDINGS[ending]
     known = parallel_corpora().get(name)
     if known and known.format and kind in ("tsv", "words"):
         kind = known.format
     elif kind == "words":
         raise InputError(f"{files[0]}: a .txt file holds no pairs; expected .tsv, or two files as in NAME.en,NAME.de")
-    source, target = (two, one) if two == source_lang else (one, two)
-    if len(files) == 2 and source != one:
+    source, target = (second, first) if second == source_lang else (first, second)
+    if len(files) == 2 and source != first:
         files = files[::-1]
     return Corpus(
         name=f"{name}.{source}-{target}",
@@ -214,7 +215,7 @@ def _describe(files: tuple[Path, ...], source_lang: str, licence: str) -> Corpus
         target_lang=target,
         licence=licence or (known.licence if known else ""),
         format=kind,
-        is_swapped=kind in ("tsv", "scored", "words") and source != one,
+        is_swapped=kind in ("tsv", "scored", "words") and source != first,
         min_score=(known.min_score or 0.0) if known and kind == "scored" else 0.0,
     )
 
@@ -235,18 +236,18 @@ def _stsb_corpora(root: Path, source_lang: str) -> Iterator[Corpus]:
             )
 
 
-def _matching(wanted: str, found: Iterable[str], languages: Sequence[str]) -> list[str]:
-    """The full names that a name stands for."""
-    names = [name for name in found if wanted in (name, name.rpartition(".")[0])]
-    if names:
-        return names
-    known = parallel_corpora().get(wanted)
+def _full_names(name: str, present: Iterable[str], languages: Sequence[str]) -> list[str]:
+    """The full names that a name stands for. Raises InputError."""
+    bases = {full: full.rpartition(".")[0] for full in present}
+    if full_names := [full for full, base in bases.items() if name in (full, base)]:
+        return full_names
+    known = parallel_corpora().get(name)
     if known is None:
-        raise unknown_name("corpus", wanted, [name.rpartition(".")[0] for name in found])
+        raise unknown_name("corpus", name, bases.values())
     known.refuse_withdrawn()
     codes = ",".join(languages) or "de"
     raise InputError(
-        f"{wanted} is not in the data directory: `leaderboard data fetch {wanted} --languages {codes}` gets it"
+        f"{name} is not in the data directory: `leaderboard data fetch {name} --languages {codes}` gets it"
     )
 
 
@@ -322,7 +323,7 @@ def _language(variant: Element) -> str:
 
 
 def _text(element: Element) -> str:
-    """The text in an element without its mark-up, which may be nested to any depth."""
+    """The text in an element without its mark-up. The mark-up may be nested to any depth."""
     parts: list[str] = []
     left: list[Element | str] = [element]  # the next one last
     while left:
@@ -339,9 +340,10 @@ def _text(element: Element) -> str:
 
 
 def _read_stsb(corpus: Corpus) -> _Pairs:
-    one, two = map(read_sts, corpus.files)
-    for ours, theirs in ((one.sentences1, two.sentences1), (one.sentences2, two.sentences2)):
-        yield from aligned(ours, theirs, [str(path) for path in corpus.files])
+    source, target = map(read_sts, corpus.files)
+    names = [str(path) for path in corpus.files]
+    yield from aligned(source.sentences1, target.sentences1, names)
+    yield from aligned(source.sentences2, target.sentences2, names)
 
 
 _READERS: dict[_Format, Callable[[Corpus], _Pairs]] = {

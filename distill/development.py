@@ -1,4 +1,4 @@
-"""The development set of a distillation: parallel sentences held out of training, and STS in the languages at hand.
+"""The development set of a distillation: parallel sentences held out of training, and STS in their languages.
 
 It is small, so that it takes little of a training's time, and the same for every training on the same data, whatever
 its seed, so that students can be compared on it. No sentence of evaluation data is in it.
@@ -11,19 +11,19 @@ import math
 import zlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.labelled_pairs import ScoredPairs, read_sts
+from baselines.training_data import ScoredPairs, read_sts
 from harness.data.sources import DataDir
 from harness.errors import InputError
 from harness.mining import nearest, normalise
 from harness.tasks.leakage import EvaluationSentences
 
 if TYPE_CHECKING:
-    from distill.pairs import PairStore
+    from distill.pairs import Pairs, Part
 
 PAIRS_PER_LANGUAGE = 200
 STS_ROWS = 200
@@ -93,15 +93,15 @@ class Development:
 
     @property
     def n_sentences(self) -> int:
-        """How many distinct sentences one evaluation encodes."""
+        """The number of distinct sentences that one evaluation encodes."""
         return len(self._texts)
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the sentences, which tells one development set from another."""
+        """SHA-256 of the sentences, which identifies the development set."""
         return hashlib.sha256("\n".join(self._texts).encode("utf-8", "surrogatepass")).hexdigest()
 
-    def kept(self, pairs: PairStore) -> NDArray[np.int64]:
+    def kept(self, pairs: Pairs) -> NDArray[np.int64]:
         """The numbers of the pairs to train on: their sources are not held out. int64, ascending."""
         return np.flatnonzero(~self.is_held_out[pairs.source_rows])
 
@@ -138,7 +138,7 @@ class Development:
             return {}
         from scipy.stats import spearmanr
 
-        one, two = (
+        first, second = (
             {language: normalise(self._rows(vectors, side)) for language, side in sides.items()}
             for sides in (self.sts.sentences1, self.sts.sentences2)
         )
@@ -146,13 +146,13 @@ class Development:
 
         def rho(left: NDArray[np.float32], right: NDArray[np.float32]) -> float:
             cosines = np.einsum("ij,ij->i", left, right, dtype=np.float64)
-            # Where all are alike, nothing is ranked.
+            # Where all are equal, nothing is ranked.
             return 100 * float(spearmanr(cosines, gold).statistic) if np.ptp(cosines) and np.ptp(gold) else 0.0
 
-        same = {f"sts:{language}-{language}": rho(one[language], two[language]) for language in one}
+        same = {f"sts:{language}-{language}": rho(first[language], second[language]) for language in first}
         cross = {
-            f"sts:en-{language}": (rho(one["en"], two[language]) + rho(one[language], two["en"])) / 2
-            for language in one
+            f"sts:en-{language}": (rho(first["en"], second[language]) + rho(first[language], second["en"])) / 2
+            for language in first
             if language != "en"
         }
         means = {"sts_same": float(np.mean(list(same.values())))}
@@ -166,7 +166,7 @@ class Development:
 
 
 def hold_out(
-    pairs: PairStore,
+    pairs: Pairs,
     guard: Collection[str] | EvaluationSentences,
     data: DataDir | None = None,
     *,
@@ -189,15 +189,15 @@ def hold_out(
         InputError: too few pairs to hold any out, or a damaged file of the STS Benchmark.
     """
     is_held_out = np.zeros(len(pairs.sources), dtype=np.bool_)
-    by_language: dict[str, list[Any]] = {}
+    by_language: dict[str, list[Part]] = {}
     for part in pairs.parts:
         by_language.setdefault(part.target_lang, []).append(part)
     dev = {}
     for language, parts in sorted(by_language.items()):
         chosen = np.concatenate([_draw(part, math.ceil(pairs_per_language / len(parts))) for part in parts])
-        if found := distinct(pairs, chosen):
-            dev[language] = found
-            is_held_out[found.source_rows] = True
+        if held_out := distinct(pairs, chosen):
+            dev[language] = held_out
+            is_held_out[held_out.source_rows] = True
     if not dev:
         raise InputError(
             f"{len(pairs.source_rows):,} pairs are too few: a tenth of a corpus is held out for development, which "
@@ -212,15 +212,15 @@ def hold_out(
     return Development(dev, sts, is_held_out)
 
 
-def _draw(part: Any, number: int) -> NDArray[np.int64]:
-    """Pairs of one corpus; they depend on no other corpus."""
+def _draw(part: Part, number: int) -> NDArray[np.int64]:
+    """Draw pairs of one corpus. The draw does not depend on other corpora."""
     size = part.stop - part.start
     random = np.random.default_rng([_SEED, zlib.crc32(part.name.encode())])
     return np.sort(part.start + random.permutation(size)[: min(number, size // _LARGEST_SHARE)]).astype(np.int64)
 
 
-def distinct(pairs: PairStore, numbers: NDArray[np.int64]) -> DevPairs | None:
-    """Those of the pairs whose source and target are not in an earlier one: equal sentences have no one translation."""
+def distinct(pairs: Pairs, numbers: NDArray[np.int64]) -> DevPairs | None:
+    """The pairs whose source and target occur in no earlier pair, so that every sentence has one translation."""
     rows: list[int] = []
     sources: dict[str, None] = {}
     targets: dict[str, None] = {}

@@ -9,30 +9,40 @@ import hashlib
 import importlib.util
 import json
 import os
-import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from baselines.huggingface import folder_digest, quiet
+import numpy as np
+from numpy.typing import NDArray
+
+from baselines.huggingface import folder_digest
 from baselines.model_folder import (
     SETTINGS_FILE,
     TRAINING_FILE,
+    Settings,
     as_json,
     check_equal,
     check_folders,
+    new_folder,
     only_training,
-    read_json,
+    read_if_whole,
     remove_work,
     replace_folder,
+    save_model,
 )
-from baselines.nli import freeze_layers
-from distill.progress import Watcher
-from distill.report import Effort, Trained, UsedCorpus, write_reports
+from distill.corpora import Corpus, find_corpora, open_corpus
+from distill.development import Development, hold_out
+from distill.pairs import Filters, PairStore
+from distill.report import Effort, Trained, UsedCorpus, Watcher, write_reports
+from distill.sampler import mixed_batches
 from distill.start import Start, load_projection, make_student, open_student, save_projection, teacher_projection
+from distill.teacher import TeacherVectors, VectorType, sentences_digest
+from distill.training import STATIC, Fitted, Recipe, check_recipe, train
+from harness.cache import default_cache_dir
 from harness.data.sources import DataDir, bundled_sample, open_data_dir
 from harness.encoder import Encoder
 from harness.errors import InputError, MissingExtraError
@@ -41,12 +51,7 @@ from harness.provenance import git_state, hardware, versions
 from harness.registry import load_encoder, one_line
 from harness.schema import decoded
 from harness.spec import parse_spec
-from harness.tasks.leakage import leakage_guard
-
-if TYPE_CHECKING:
-    from distill.corpora import Corpus
-    from distill.filters import Filters
-    from distill.training import Recipe
+from harness.tasks.leakage import EvaluationSentences, leakage_guard
 
 _MODULES = ("sentence_transformers", "accelerate", "datasets", "matplotlib")
 _VERSIONS = ("sentence_transformers", "accelerate")
@@ -77,7 +82,7 @@ def distill(
 
     Args:
         teacher: an encoder or its spec string.
-        student: what it begins as; see `distill.start.Start`.
+        student: what the student begins as, see `distill.start.Start`.
         out: the folder to write.
         pairs: files of parallel sentences, see `distill.corpora.open_corpus`.
         corpora, languages: which corpora of the data directory, if no `pairs` are given; all by default.
@@ -86,13 +91,13 @@ def distill(
         filters: which pairs are left out.
         on_cpu: do not use a GPU that is there.
         fresh: begin anew, and replace a student that is there.
-        command: what made it, for report and model card.
-        progress: is told.
+        command: the command line, for report and model card.
+        progress: reports what is done.
 
     Raises:
         MissingExtraError: a package that training needs is not installed.
         InputError: no such teacher, student or data; too little data; dimensions that do not fit; `out` or its
-            checkpoints are of another training; the loss is no number any more; a folder cannot be written.
+            checkpoints are of another training; the loss is not finite any more; a folder cannot be written.
     """
     if any(importlib.util.find_spec(module) is None for module in _MODULES):
         raise MissingExtraError("distill", "train")
@@ -102,7 +107,6 @@ def distill(
         raise InputError("--dropout is for transformers, not for a static student")
     folder = user_path(out).absolute()
     is_first = int(os.environ.get("RANK", "0")) == 0
-    progress = (progress or Watcher()) if is_first else Watcher(is_silent=True)
     data = open_data_dir(data_dir) if data_dir else None
     work = folder.with_name(f"{folder.name}.training")
     specs = [parse_spec(spec) for spec in (teacher, start.init) if isinstance(spec, str)]
@@ -110,207 +114,224 @@ def distill(
     check_folders(folder, work, [start.student, start.tokenizer, *locations])
     try:
         with only_training(folder) if is_first else nullcontext():
-            return _distill(
-                load_encoder(teacher, device="cpu" if on_cpu else None) if isinstance(teacher, str) else teacher,
-                start,
-                folder,
-                work,
-                _corpora(pairs, corpora, languages, data),
-                data,
-                recipe,
-                filters,
-                on_cpu,
-                fresh,
-                command,
-                progress,
-                is_first,
-            )
+            device = "cpu" if on_cpu else None
+            encoder = load_encoder(teacher, device=device) if isinstance(teacher, str) else teacher
+            return _Distillation(
+                teacher=encoder,
+                start=start,
+                out=folder,
+                work=work,
+                corpora=_corpora(pairs, corpora, languages, data),
+                data=data,
+                recipe=recipe or (STATIC if start.is_static else Recipe()),
+                filters=filters or Filters(),
+                on_cpu=on_cpu,
+                fresh=fresh,
+                is_first=is_first,
+                command=command,
+                progress=(progress or Watcher()) if is_first else Watcher(is_silent=True),
+            ).run()
     except OSError as error:
         raise InputError(
             f"{error.filename or folder}: {error.strerror or one_line(error)}; choose another --out"
         ) from None
 
 
-def _distill(
-    teacher: Encoder,
-    start: Start,
-    out: Path,
-    work: Path,
-    corpora: list[Corpus],
-    data: DataDir | None,
-    recipe: Recipe | None,
-    filters: Filters | None,
-    on_cpu: bool,
-    fresh: bool,
-    command: str,
-    progress: Watcher,
-    is_first: bool,
-) -> Trained:
-    from distill.development import hold_out
-    from distill.filters import Filters
-    from distill.stores import stored_pairs, stored_vectors
-    from distill.training import STATIC, Recipe, check_recipe, mixed_batches, train
+@dataclass(frozen=True)
+class _Distillation:
+    """The arguments of `distill`, checked. `is_first`: this process writes; others train with it on other GPUs."""
 
-    recipe = recipe or (STATIC if start.is_static else Recipe())
-    check_recipe(recipe, on_cpu)
-    dim = start.student_dim(teacher.dim)
-    if any(not 1 <= part <= dim for part in recipe.matryoshka):
-        parts = ", ".join(map(str, recipe.matryoshka))
-        raise InputError(f"Matryoshka dimensions must be 1 to {dim}, the student's, not {parts}")
-    filters = filters or Filters()
-    guard = leakage_guard(data or bundled_sample())
-    if data is None:
-        progress.note("no --data-dir: the pairs are kept free of the bundled sample's sentences only")
-    if missing := [name for name, number in guard.counts.items() if not number]:
-        progress.note(f"not in the data directory, so the pairs are not kept free of: {', '.join(missing)}")
-    with _first_process_first(on_cpu):
-        if fresh and is_first:
-            remove_work(work)
-        store = stored_pairs(corpora, filters, guard, progress)
-        development = hold_out(store, guard, data)
-        kept = development.kept(store)
-        n_held_out = len(store.source_rows) - len(kept)
-        progress.note(
-            f"{len(store.source_rows):,} pairs of {len(store.parts)} corpora, {len(store.sources):,} distinct sources; "
-            f"{n_held_out:,} pairs held out"
+    teacher: Encoder
+    start: Start
+    out: Path
+    work: Path
+    corpora: list[Corpus]
+    data: DataDir | None
+    recipe: Recipe
+    filters: Filters
+    on_cpu: bool
+    fresh: bool
+    is_first: bool
+    command: str
+    progress: Watcher
+
+    def run(self) -> Trained:
+        """Train the student and write its folder, unless this is done. Raises InputError and OSError."""
+        check_recipe(self.recipe, self.on_cpu)
+        dim = self.start.student_dim(self.teacher.dim)
+        if any(not 1 <= part <= dim for part in self.recipe.matryoshka):
+            parts = ", ".join(map(str, self.recipe.matryoshka))
+            raise InputError(f"Matryoshka dimensions must be 1 to {dim}, the student's, not {parts}")
+        guard = self._guard()
+        with _first_process_first(self.on_cpu):
+            if self.fresh and self.is_first:
+                remove_work(self.work)
+            store = stored_pairs(self.corpora, self.filters, guard, self.progress)
+            development = hold_out(store, guard, self.data)
+            kept = development.kept(store)
+            self._report_pairs(store, kept)
+            settings = self._settings(store, development)
+            if not self.fresh and (done := _finished(self.out, settings)):
+                remove_work(self.work)
+                self.progress.note(f"{self.out.name}: complete, nothing to do")
+                return done
+            self._write_settings(settings)
+            dtype = self.recipe.teacher_dtype
+            vectors = stored_vectors(self.teacher, store, self.corpora[0].source_lang, dtype, self.progress)
+            begin = self.work / "start"
+            if not begin.exists():
+                self._make_start(begin, store, kept, vectors, dim)
+        student = open_student(begin, self.on_cpu)
+        if self.start.freeze_layers:
+            from baselines.trainer import freeze_layers
+
+            freeze_layers(student, self.start.freeze_layers)
+        projection = load_projection(begin)
+        fitted = train(
+            self.recipe,
+            store,
+            vectors,
+            student,
+            development,
+            self.work / "checkpoints",
+            self.progress,
+            projection=projection,
         )
-        # Here, since it raises if there are too few pairs: better known before the teacher is at work.
-        shares = mixed_batches(recipe, store, kept).shares()
+        digests = {"start": folder_digest(begin)}
+        if projection is not None:
+            digests["projection"] = hashlib.sha256(projection.tobytes()).hexdigest()
+        trained = Trained(
+            settings=settings,
+            digests=digests,
+            corpora=_used_corpora(store, fitted),
+            guarded=store.guarded,
+            held_out=len(store) - len(kept),
+            steps=fitted.steps,
+            best_step=fitted.best_step,
+            curve=fitted.curve,
+            losses=fitted.losses,
+            versions=versions(_VERSIONS),
+            git=git_state(),
+        )
+        self._write(fitted, trained, projection)
+        return trained
+
+    def _guard(self) -> EvaluationSentences:
+        """The sentences that no pair may have."""
+        guard = leakage_guard(self.data or bundled_sample())
+        if self.data is None:
+            self.progress.note("no --data-dir: the pairs are kept free of the bundled sample's sentences only")
+        if missing := [name for name, number in guard.counts.items() if not number]:
+            self.progress.note(f"not in the data directory, so the pairs are not kept free of: {', '.join(missing)}")
+        return guard
+
+    def _report_pairs(self, store: PairStore, kept: NDArray[np.int64]) -> None:
+        """Report the training pairs. Raises InputError if they are too few, before the teacher encodes them."""
+        self.progress.note(
+            f"{len(store):,} pairs of {len(store.parts)} corpora, {len(store.sources):,} distinct sources; "
+            f"{len(store) - len(kept):,} pairs held out"
+        )
+        shares = mixed_batches(self.recipe, store, kept).shares()
         for part, share in zip(store.parts, shares, strict=True):
             dropped = ", ".join(f"{number:,} {reason}" for reason, number in part.dropped.items()) or "none"
-            size = part.stop - part.start
-            progress.note(f"{part.name}: {size:,} pairs, {100 * share:.1f} % of the batches (dropped: {dropped})")
-        settings = _settings(teacher, start, recipe, filters, store.digest, development.digest)
-        if not fresh and (done := _finished(out, settings)):
-            remove_work(work)
-            progress.note(f"{out.name}: complete, nothing to do")
-            return done
-        stored = read_json(work / SETTINGS_FILE) or settings
-        if (work / "checkpoints").exists():
-            check_equal(settings, stored, work)
-        elif stored != settings and is_first:  # nothing is there yet that could be lost
-            remove_work(work)
-        write_atomically(work / SETTINGS_FILE, as_json(settings))
-
-        vectors = stored_vectors(teacher, store, corpora[0].source_lang, recipe.teacher_dtype, progress)
-        begin = work / "start"
-        if not begin.exists():
-            projection = teacher_projection(start, vectors, dim, on_principal_axes=bool(recipe.matryoshka))
-            progress.note(f"the student begins as {settings['student']}, {dim} dimensions")
-            made = make_student(
-                start,
-                store,
-                kept,
-                vectors,
-                dim,
-                projection,
-                max_length=recipe.max_length,
-                seed=recipe.seed,
-                precision=recipe.precision,
-                on_cpu=on_cpu,
+            self.progress.note(
+                f"{part.name}: {len(part):,} pairs, {100 * share:.1f} % of the batches (dropped: {dropped})"
             )
-            _save(made, begin, lambda folder: save_projection(folder, projection))
-    model = open_student(begin, on_cpu)
-    if start.freeze_layers:
-        freeze_layers(model, start.freeze_layers)
-    projection = load_projection(begin)
-    fitted = train(
-        recipe,
-        store,
-        vectors,
-        model,
-        development,
-        work / "checkpoints",
-        progress,
-        projection=projection,
-        on_cpu=on_cpu,
-    )
-    digests = {"start": folder_digest(begin)}
-    if projection is not None:
-        digests["projection"] = hashlib.sha256(projection.tobytes()).hexdigest()
-    used = [
-        UsedCorpus(
-            name=part.name,
-            language=part.target_lang,
-            pairs=part.stop - part.start,
-            share=round(fitted.shares[part.name], 6),
-            dropped=dict(part.dropped),
-            licence=part.licence,
-        )
-        for part in store.parts
-    ]
-    trained = Trained(
-        settings=settings,
-        digests=digests,
-        corpora=used,
-        guarded=store.guarded,
-        held_out=n_held_out,
-        steps=fitted.steps,
-        best_step=fitted.best_step,
-        curve=fitted.curve,
-        losses=fitted.losses,
-        versions=versions(_VERSIONS),
-        git=git_state(),
-    )
-    effort = Effort(fitted.seconds, fitted.dev_seconds, 2 * recipe.batch_size * fitted.steps, hardware())
-    progress.note(
-        f"{fitted.steps:,} steps, best after {fitted.best_step:,}; {effort.seconds:,.0f} s, of which "
-        f"{effort.dev_share:.1f} % for evaluations; {effort.sentences_per_s:,.0f} sentences/s"
-    )
-    if is_first:
 
-        def complete(folder: Path) -> None:
+    def _settings(self, pairs: PairStore, development: Development) -> Settings:
+        """Everything that distinguishes this distillation from others, as JSON values."""
+        settings = {
+            "teacher": self.teacher.name,
+            "teacher_fingerprint": self.teacher.fingerprint,
+            **self.start.settings(),
+            **asdict(self.recipe),
+            "filters": asdict(self.filters),
+            "pairs": pairs.digest,
+            "development": development.digest,
+        }
+        plain: Settings = json.loads(json.dumps(settings))
+        return plain
+
+    def _write_settings(self, settings: Settings) -> None:
+        """Write the settings into the folder of checkpoints. Raises InputError if it has those of another training."""
+        stored = read_if_whole(self.work / SETTINGS_FILE, Settings) or settings
+        if (self.work / "checkpoints").exists():
+            check_equal(settings, stored, self.work)
+        elif stored != settings and self.is_first:  # nothing is there yet that could be lost
+            remove_work(self.work)
+        write_atomically(self.work / SETTINGS_FILE, as_json(settings))
+
+    def _make_start(
+        self, begin: Path, store: PairStore, kept: NDArray[np.int64], vectors: TeacherVectors, dim: int
+    ) -> None:
+        """Write what the student begins as to the folder `begin`."""
+        projection = teacher_projection(self.start, vectors, dim, on_principal_axes=bool(self.recipe.matryoshka))
+        label = self.start.settings()["student"]
+        self.progress.note(f"the student begins as {label}, {dim} dimensions")
+        student = make_student(self.start, store, kept, vectors.projected(projection), self.recipe, self.on_cpu)
+        with new_folder(begin) as folder:
+            save_model(student, folder)
             save_projection(folder, projection)
-            write_reports(folder, out.name, command, trained, effort)
 
-        shutil.rmtree(work / "model", ignore_errors=True)
-        _save(fitted.model, work / "model", complete)
-        if fresh:
-            replace_folder(work / "model", out)
-        else:
-            (work / "model").rename(out)
-        remove_work(work)
-    return trained
+    def _write(self, fitted: Fitted, trained: Trained, projection: NDArray[np.float32] | None) -> None:
+        """Write the student's folder, and remove the checkpoints."""
+        effort = Effort(fitted.seconds, fitted.dev_seconds, 2 * self.recipe.batch_size * fitted.steps, hardware())
+        self.progress.note(
+            f"{fitted.steps:,} steps, best after {fitted.best_step:,}; {effort.seconds:,.0f} s, of which "
+            f"{effort.dev_share:.1f} % for evaluations; {effort.sentences_per_s:,.0f} sentences/s"
+        )
+        if not self.is_first:
+            return
+        with new_folder(self.work / "model", replace=True) as folder:
+            save_model(fitted.model, folder)
+            save_projection(folder, projection)
+            write_reports(folder, self.out.name, self.command, trained, effort)
+        replace_folder(self.work / "model", self.out)
+        remove_work(self.work)
+
+
+def stored_pairs(
+    corpora: Sequence[Corpus], filters: Filters, guard: EvaluationSentences, progress: Watcher
+) -> PairStore:
+    """The pairs of these corpora. They are read again only if a file, the filters or the guard have changed."""
+    files = [[str(path.absolute()) for path in corpus.files] for corpus in corpora]
+    folder = _cached("pairs", json.dumps([files, asdict(filters), guard.digest]))
+    return PairStore.build(corpora, filters, guard, folder, progress.count)
+
+
+def stored_vectors(
+    teacher: Encoder, pairs: PairStore, lang: str, dtype: VectorType, progress: Watcher
+) -> TeacherVectors:
+    """The teacher's vectors of all sources, which are in `lang`. They are computed once for equal sources."""
+    content = f"{teacher.fingerprint}\n{sentences_digest(pairs.sources)}" + ("" if dtype == "float16" else dtype)
+    count = partial(progress.count, "teacher's vectors")
+    return TeacherVectors.build(teacher, pairs.sources, _cached("teacher", content), dtype, count, lang=lang)
+
+
+def _cached(kind: str, content: str) -> Path:
+    """The folder of a store that depends on `content`."""
+    return default_cache_dir() / "distill" / kind / hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def _corpora(
     pairs: Sequence[str | Path], names: Sequence[str], languages: Sequence[str], data: DataDir | None
 ) -> list[Corpus]:
-    from distill.corpora import find_corpora, open_corpus
-
     if pairs:
         if names or languages:
             raise InputError("--pairs names files; --corpus and --language choose from the data directory: give either")
         return [open_corpus(path) for path in pairs]
     if data is None:
         raise InputError("no parallel data: give files with --pairs, or --data-dir (or set HARNESS_DATA)")
-    found = find_corpora(data.root, names, languages)
-    if not found:
+    corpora = find_corpora(data.root, names, languages)
+    if not corpora:
         raise InputError(
             f"no parallel data in {data.root / 'parallel'}: `leaderboard data fetch` gets some, or give --pairs"
         )
-    return found
+    return corpora
 
 
-def _settings(
-    teacher: Encoder, start: Start, recipe: Recipe, filters: Filters, pairs: str, development: str
-) -> dict[str, Any]:
-    """What tells this distillation from others, as JSON values."""
-    settings = {
-        "teacher": teacher.name,
-        "teacher_fingerprint": teacher.fingerprint,
-        **start.settings(),
-        **asdict(recipe),
-        "filters": asdict(filters),
-        "pairs": pairs,
-        "development": development,
-    }
-    plain: dict[str, Any] = json.loads(json.dumps(settings))
-    return plain
-
-
-def _finished(out: Path, settings: dict[str, Any]) -> Trained | None:
-    """The record of the student in `out`; None if there is nothing. Raises InputError if there is anything else."""
+def _finished(out: Path, settings: Settings) -> Trained | None:
+    """The record of the student in `out`; None if `out` does not exist. Raises InputError for any other content."""
     if not out.exists():
         return None
     try:
@@ -323,19 +344,23 @@ def _finished(out: Path, settings: dict[str, Any]) -> Trained | None:
     return done
 
 
-def _save(model: Any, folder: Path, add: Callable[[Path], None]) -> None:
-    """Save a model, whole or not at all, with what `add` writes beside it."""
-    part = folder.with_name(f"{folder.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    with quiet():
-        model.save_pretrained(str(part), create_model_card=False)
-    add(part)
-    part.rename(folder)
+def _used_corpora(store: PairStore, fitted: Fitted) -> list[UsedCorpus]:
+    return [
+        UsedCorpus(
+            name=part.name,
+            language=part.target_lang,
+            pairs=len(part),
+            share=round(fitted.shares[part.name], 6),
+            dropped=dict(part.dropped),
+            licence=part.licence,
+        )
+        for part in store.parts
+    ]
 
 
 @contextmanager
 def _first_process_first(on_cpu: bool) -> Iterator[None]:
-    """Under `accelerate launch`, the first process fills the stores while the others wait; they find them filled."""
+    """Under `accelerate launch`, the first process fills the stores while the other processes wait."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield
         return

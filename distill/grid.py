@@ -19,10 +19,13 @@ column and of its row, in this order. A score is TASK/SUBSET, or TASK/SUBSET/MET
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from distill.losses import parse_kind
 from distill.start import Start
@@ -35,10 +38,13 @@ from harness.tasks import get_task
 EXPERIMENTS = Path(__file__).parent / "experiments"
 """The grids that come with the package."""
 
+_Text = Annotated[str, Meta(min_length=1)]
+_Positive = Annotated[int, Meta(ge=1)]
+
 
 @dataclass(frozen=True)
 class Settings:
-    """Of one distillation, but for its seed; what is not here is as in `distill.training.STATIC` or `Recipe`.
+    """The settings of one distillation without its seed. All others are those of `STATIC` or `Recipe`.
 
     Attributes:
         student: what it begins as, see `distill.start.Start`.
@@ -46,11 +52,11 @@ class Settings:
         tokenizer: of `static:pruned-...`.
         loss: see `distill.losses`.
         corpora, languages: which of the data directory to train on; all if empty.
-        pairs: only so many, drawn at random by the seed (with the same seed, fewer pairs are among more); None: all.
-        steps: of the training.
+        pairs: how many, drawn at random by the seed (a smaller draw is part of a larger one); None: all.
+        steps: how many to train.
         batch_size: pairs a step.
         learning_rate: None: the recipe's.
-        eval_steps: development scores every so many steps; the student is that of the best ones.
+        eval_steps: steps between development scores; the student has the weights of the best score.
     """
 
     student: str = "static:unigram-16000"
@@ -71,6 +77,27 @@ class Settings:
         return Start(self.student, dim=self.dim, tokenizer=self.tokenizer)
 
 
+class Changes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The settings that a grid, or a table, column or row of it, changes; see `Settings`."""
+
+    student: _Text | UnsetType = UNSET
+    dim: _Positive | UnsetType = UNSET
+    tokenizer: _Text | UnsetType = UNSET
+    loss: _Text | UnsetType = UNSET
+    corpora: tuple[str, ...] | UnsetType = UNSET
+    languages: tuple[str, ...] | UnsetType = UNSET
+    pairs: _Positive | UnsetType = UNSET
+    steps: _Positive | UnsetType = UNSET
+    batch_size: _Positive | UnsetType = UNSET
+    learning_rate: Annotated[float, Meta(gt=0, le=1e6)] | UnsetType = UNSET
+    eval_steps: _Positive | UnsetType = UNSET
+
+    def changes(self) -> dict[str, Any]:
+        """The changed settings by name."""
+        values = {name: getattr(self, name) for name in Changes.__struct_fields__}
+        return {name: value for name, value in values.items() if value is not UNSET}
+
+
 @dataclass(frozen=True)
 class Score:
     """What a column shows: a task's metric for a subset or average; `str()` gives the form in the file."""
@@ -82,37 +109,44 @@ class Score:
     def __str__(self) -> str:
         return f"{self.task}/{self.subset}/{self.metric}"
 
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table; `changes` are settings."""
-
-    title: str
-    score: Score
-    changes: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of a table; `changes` are settings."""
-
-    name: str
-    changes: Mapping[str, Any]
+    @classmethod
+    def parse(cls, text: str) -> Score:
+        """The score that TASK/SUBSET or TASK/SUBSET/METRIC names. Raises InputError."""
+        name, _, rest = text.partition("/")
+        subset, _, metric = rest.partition("/")
+        task = get_task(name)
+        if not subset:
+            raise InputError(f"score {text!r}: expected TASK/SUBSET, as in sts17/en-de")
+        metric = metric or task.metric_names[0]
+        if metric not in task.metric_names:
+            raise unknown_name(f"metric of {name}", metric, task.metric_names)
+        return cls(name, subset, metric)
 
 
-@dataclass(frozen=True)
-class Table:
-    """An experiment. `settings` are those of its cells where row and column change nothing."""
+class Column(Changes, frozen=True):
+    """A column of a table, with the settings that it changes; `score` is in the form of the file."""
 
-    name: str
-    title: str
-    columns: Sequence[Column]
-    rows: Sequence[Row]
-    settings: Settings
+    title: _Text
+    score: _Text
+
+
+class Row(Changes, frozen=True):
+    """A row of a table, with the settings that it changes."""
+
+    name: _Text
+
+
+class Table(Changes, frozen=True):
+    """An experiment, with the settings of its cells where row and column change nothing."""
+
+    name: _Text
+    title: _Text
+    columns: Annotated[list[Column], Meta(min_length=1)]
+    rows: Annotated[list[Row], Meta(min_length=1)]
 
     def cell(self, row: Row, column: Column) -> Settings:
         """The settings of a cell."""
-        return replace(self.settings, **{**column.changes, **row.changes})
+        return Settings(**{**self.changes(), **column.changes(), **row.changes()})
 
     def cells(self) -> list[Settings]:
         """The settings of all cells, row by row."""
@@ -121,29 +155,28 @@ class Table:
     @property
     def has_data_by_column(self) -> bool:
         """Whether the columns differ in what is trained on."""
-        return any(column.changes.keys() & {"corpora", "languages", "pairs"} for column in self.columns)
+        return any(column.changes().keys() & {"corpora", "languages", "pairs"} for column in self.columns)
 
     @property
     def is_curve(self) -> bool:
         """Whether the rows differ in how many pairs are trained on."""
-        return any("pairs" in row.changes for row in self.rows)
+        return any(row.pairs is not UNSET for row in self.rows)
 
 
-@dataclass(frozen=True)
-class Grid:
-    """What to compare.
+class Grid(Changes, frozen=True):
+    """What to compare, with the settings of all tables where these change nothing.
 
     Attributes:
-        name: of the file, or by which the package has it.
-        teacher: its spec.
-        seeds: every distillation is done once with each.
+        name: of the file, or of the grid in the package.
+        teacher: spec of an encoder.
+        seeds: every distillation is done once with each seed.
         tables: in the order of the page.
     """
 
     name: str
-    teacher: str
-    seeds: tuple[int, ...]
-    tables: Sequence[Table]
+    teacher: _Text
+    tables: Annotated[list[Table], Meta(min_length=1)]
+    seeds: Annotated[tuple[Annotated[int, Meta(ge=0)], ...], Meta(min_length=1)] = (1, 2, 3)
 
     def scores(self) -> dict[Settings, set[Score]]:
         """Which scores are wanted of which distillation, in the order of the cells."""
@@ -151,7 +184,7 @@ class Grid:
         for table in self.tables:
             for row in table.rows:
                 for column in table.columns:
-                    wanted.setdefault(table.cell(row, column), set()).add(column.score)
+                    wanted.setdefault(table.cell(row, column), set()).add(Score.parse(column.score))
         return wanted
 
     def chosen(self, names: Sequence[str]) -> list[Table]:
@@ -183,122 +216,41 @@ def read_grid(location: str | Path) -> Grid:
     except (OSError, ValueError) as error:  # TOMLDecodeError is a ValueError
         raise InputError(f"{path}: not TOML ({error})") from None
     try:
-        return _grid(name, content)
-    except InputError as error:
+        grid = msgspec.convert({**content, "name": name}, Grid)
+        tables = [msgspec.structs.replace(table, **{**grid.changes(), **table.changes()}) for table in grid.tables]
+        grid = msgspec.structs.replace(grid, tables=tables)
+        _check(grid)
+    except (InputError, msgspec.ValidationError) as error:
         raise InputError(f"{path}: {error}") from None
+    return grid
 
 
-_KINDS: dict[str, type] = {
-    "student": str,
-    "dim": int,
-    "tokenizer": str,
-    "loss": str,
-    "corpora": list,
-    "languages": list,
-    "pairs": int,
-    "steps": int,
-    "batch_size": int,
-    "learning_rate": float,
-    "eval_steps": int,
-}
-_IN_WORDS = {str: "a text", int: "a whole number of at least 1", float: "a number above 0", list: "a list of texts"}
-
-
-def _grid(name: str, content: Mapping[str, Any]) -> Grid:
-    _check_keys("the grid", content, {"teacher", "seeds", "tables", *_KINDS})
-    seeds = content.get("seeds", [1, 2, 3])
-    if not isinstance(seeds, list) or not seeds or not all(_is_int(seed) and seed >= 0 for seed in seeds):
-        raise InputError("seeds: expected a list of whole numbers, as in [1, 2, 3]")
-    if len(set(seeds)) < len(seeds):
-        raise InputError("seeds: one is given twice")
-    common = replace(Settings(), **_settings("the grid", content))
-    tables = [_table(table, common) for table in _list_of_tables("the grid", content, "tables")]
-    _check_distinct("tables", [table.name for table in tables])
-    for settings in {settings for table in tables for settings in table.cells()}:
+def _check(grid: Grid) -> None:
+    """Raise InputError for a name that is repeated or unknown, before anything is trained."""
+    _check_distinct("seeds", grid.seeds)
+    _check_distinct("tables", [table.name for table in grid.tables])
+    for table in grid.tables:
+        check_name(table.name, "table")
+        _check_distinct(f"table {table.name}: columns", [column.title for column in table.columns])
+        _check_distinct(f"table {table.name}: rows", [row.name for row in table.rows])
+        for column in table.columns:
+            try:
+                Score.parse(column.score)
+            except InputError as error:
+                raise InputError(f"table {table.name}, column {column.title}: {error}") from None
+    for settings in grid.scores():
         settings.start.check()
         parse_kind(settings.loss)
-    return Grid(name, _text("the grid", content, "teacher"), tuple(seeds), tables)
 
 
-def _table(content: Mapping[str, Any], common: Settings) -> Table:
-    name = check_name(_text("a table", content, "name"), "table")
-    where = f"table {name}"
-    _check_keys(where, content, {"name", "title", "columns", "rows", *_KINDS})
-    columns = [_column(where, column) for column in _list_of_tables(where, content, "columns")]
-    rows = []
-    for row in _list_of_tables(where, content, "rows"):
-        row_name = _text(f"a row of {where}", row, "name")
-        _check_keys(f"{where}, row {row_name}", row, {"name", *_KINDS})
-        rows.append(Row(row_name, _settings(f"{where}, row {row_name}", row)))
-    _check_distinct(f"{where}: columns", [column.title for column in columns])
-    _check_distinct(f"{where}: rows", [row.name for row in rows])
-    return Table(name, _text(where, content, "title"), columns, rows, replace(common, **_settings(where, content)))
-
-
-def _column(where: str, content: Mapping[str, Any]) -> Column:
-    title = _text(f"a column of {where}", content, "title")
-    where = f"{where}, column {title}"
-    _check_keys(where, content, {"title", "score", *_KINDS})
-    task, _, rest = _text(where, content, "score").partition("/")
-    subset, _, metric = rest.partition("/")
-    found = get_task(task)
-    if not subset:
-        raise InputError(f"{where}: score {content['score']!r}: expected TASK/SUBSET, as in sts17/en-de")
-    metric = metric or found.metric_names[0]
-    if metric not in found.metric_names:
-        raise unknown_name(f"metric of {task}", metric, found.metric_names)
-    return Column(title, Score(task, subset, metric), _settings(where, content))
-
-
-def _settings(where: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _value(where, key, content[key]) for key in _KINDS if key in content}
-
-
-def _value(where: str, key: str, value: Any) -> Any:
-    kind = _KINDS[key]
-    if kind is list:
-        if isinstance(value, list) and all(isinstance(one, str) for one in value):
-            return tuple(value)
-    elif kind is str:
-        if isinstance(value, str) and value:
-            return value
-    elif (_is_int(value) or (kind is float and isinstance(value, float))) and 0 < value < float("inf"):
-        return value
-    raise InputError(f"{where}: {key} = {value!r}: expected {_IN_WORDS[kind]}")
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _text(where: str, content: Mapping[str, Any], key: str) -> str:
-    value = content.get(key)
-    if not isinstance(value, str) or not value:
-        raise InputError(f"{where} has no {key}; give it one, a text")
-    return value
-
-
-def _list_of_tables(where: str, content: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    value = content.get(key)
-    if not isinstance(value, list) or not value or not all(isinstance(one, dict) for one in value):
-        raise InputError(f"{where} has no {key}; see `leaderboard distill ablate --help` for a grid to begin with")
-    return value
-
-
-def _check_keys(where: str, content: Iterable[str], known: Collection[str]) -> None:
-    for key in content:
-        if key not in known:
-            raise unknown_name(f"key in {where}:", key, known)
-
-
-def _check_distinct(what: str, names: Sequence[str]) -> None:
+def _check_distinct(place: str, names: Sequence[object]) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"{what}: {name!r} is there twice")
+            raise InputError(f"{place}: {name!r} is there twice")
 
 
 def resolve_score(score: Score, present: Collection[str]) -> Score:
-    """The score on the published data if that is in `present` (subsets and averages), else on what stands in for it.
+    """The score on the published data if `present` (subsets and averages) has it, else on its stand-in.
 
     Raises:
         InputError: neither is there.

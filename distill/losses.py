@@ -1,4 +1,4 @@
-"""What a student is trained on: to have the teacher's vectors (MSE, cosine), or to rank translations.
+"""The losses of a student: it learns the teacher's vectors (MSE, cosine), or to rank translations.
 
 The paper's loss is `mse` (Reimers and Gurevych 2020, section 3, equation 1). `ranking` is what it argues against:
 the translation ranking of LaBSE (Feng et al. 2022, "Language-agnostic BERT Sentence Embedding", section 2.2). Any sum
@@ -67,7 +67,7 @@ class DistillationLoss(Module):
         dims: Sequence[int] = (),
     ):
         super().__init__()
-        self.model, self.teacher, self.kind = model, teacher, kind
+        self.model, self.teacher = model, teacher
         self.margin, self.scale = margin, scale
         self._weights = parse_kind(kind)
         self._dims = _check_dims(model.get_embedding_dimension(), teacher.dim, projection, dims, self._weights)
@@ -82,22 +82,18 @@ class DistillationLoss(Module):
             source, target = source.to(dtype), target.to(dtype)
             wanted = self._wanted(labels, source) if self._weights.keys() - {"ranking"} else source
             losses = [
-                weight * self._one(kind, source[:, :dim], target[:, :dim], wanted[:, :dim], labels)
+                weight * self._term(kind, source[:, :dim], target[:, :dim], wanted[:, :dim], labels)
                 for kind, weight in self._weights.items()
                 for dim in self._dims
             ]
         return torch.stack(losses).sum() / len(self._dims)
-
-    def get_config_dict(self) -> dict[str, Any]:
-        """The settings, for the model card."""
-        return {"kind": self.kind, "margin": self.margin, "scale": self.scale, "dims": self._dims}
 
     def _wanted(self, labels: Tensor, like: Tensor) -> Tensor:
         """The teacher's vectors of the rows, in the student's space."""
         vectors = torch.from_numpy(self.teacher[labels.cpu().numpy()]).to(like)
         return vectors if self._projection is None else vectors @ self._projection.to(like)
 
-    def _one(self, kind: str, source: Tensor, target: Tensor, wanted: Tensor, labels: Tensor) -> Tensor:
+    def _term(self, kind: str, source: Tensor, target: Tensor, wanted: Tensor, labels: Tensor) -> Tensor:
         if kind == "mse":
             return mse_loss(source, wanted) + mse_loss(target, wanted)
         if kind == "cosine":
@@ -167,7 +163,7 @@ def _check_dims(
     dims: Sequence[int],
     weights: dict[str, float],
 ) -> list[int]:
-    """The dimensions to be trained, the student's own last. Raises InputError if something does not fit."""
+    """The numbers of dimensions to train, all of the student's last. Raises InputError if they do not fit."""
     if weights.keys() - {"ranking"}:
         if projection is None and dim != teacher_dim:
             raise InputError(

@@ -1,18 +1,32 @@
-"""What a distillation leaves beside the student: its record, a training report, a curve and the model card."""
+"""What a distillation tells: progress on stderr, and beside the student its record, report, curve and model card."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from baselines.model_folder import TRAINING_FILE
+from baselines.model_folder import (
+    TRAINING_FILE,
+    Settings,
+    as_json,
+    hub_metadata,
+    markdown_table,
+    settings_table,
+)
+from harness.cli import progress
 from harness.escaping import code, code_block, markdown
-from harness.results import GitState
+from harness.results import GitState, Hardware
 from harness.schema import Count, Number
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
 
 REPORT_FILE, CURVE_FILE, CARD_FILE = "report.md", "curve.png", "README.md"
 
@@ -23,11 +37,13 @@ _MAIN = {
     "sts_same": "STS same language",
     "sts_cross": "STS cross-lingual",
 }
+_LINES = 20  # of a training or of a long count, where there is no terminal
+_WORTH_A_LINE = 20_000
 _NON_COMMERCIAL = re.compile(r"\bNC\b|non-?commercial|\bresearch\b", re.IGNORECASE)
 
 
 def _is_restricted(licence: str) -> bool:
-    """Whether a licence forbids commercial use; what it says was left out of the source does not count."""
+    """Whether a licence forbids commercial use. What was left out of the data, by its words, does not count."""
     return _NON_COMMERCIAL.search(re.sub(r"\([^)]*\bleft out\)", "", licence)) is not None
 
 
@@ -54,23 +70,23 @@ class UsedCorpus:
 
 @dataclass(frozen=True)
 class Trained:
-    """The record of a distillation. Equal trainings have equal records; no machine path and no time is in it.
+    """The record of a distillation. Equal trainings have equal records: it has no machine path and no time.
 
     Attributes:
-        settings: everything that was asked for, with digests of teacher and data.
+        settings: all arguments, with digests of teacher and data.
         digests: of the start, and of the projection of the teacher's vectors, if there is one.
-        corpora: what the batches were made of.
+        corpora: the corpora of the batches.
         guarded: how many sentences of each evaluation set the pairs were kept free of.
-        held_out: pairs that were not trained on because their source is in the development set.
-        steps: that were taken.
-        best_step: the one whose weights the student has.
+        held_out: number of pairs that were not trained on, as their source is in the development set.
+        steps: how many were taken.
+        best_step: the step whose weights the student has.
         curve: `step` and development scores of each evaluation, the start first.
         losses: (step, mean loss since the point before).
-        versions: of Python and the packages that had a part in it.
+        versions: of Python and the packages that were used.
         git: commit of the checkout, and whether its code was changed since; None outside one.
     """
 
-    settings: dict[str, Any]
+    settings: Settings
     digests: dict[str, str]
     corpora: list[UsedCorpus]
     guarded: dict[str, Count]
@@ -92,34 +108,30 @@ class Trained:
         """Development scores of the student."""
         return next(point for point in self.curve if point["step"] == self.best_step)
 
-    def to_json(self) -> bytes:
-        """As the record is stored, keys sorted."""
-        return (json.dumps(asdict(self), indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
-
 
 @dataclass(frozen=True)
 class Effort:
-    """What a training took: seconds in all and for evaluations, sentences that were trained on, and the machine."""
+    """The cost of a training: seconds in all and for evaluations, number of training sentences, and the machine."""
 
     seconds: float
     dev_seconds: float
     sentences: int
-    hardware: Mapping[str, Any]
+    hardware: Hardware
 
     @property
     def dev_share(self) -> float:
-        """Of the time, in per cent."""
+        """The share of evaluations in the time, in per cent."""
         return 100 * self.dev_seconds / max(self.seconds, 1e-9)
 
     @property
     def sentences_per_s(self) -> float:
-        """Trained on, evaluations not counted."""
+        """Training sentences a second, without the time of evaluations."""
         return self.sentences / max(self.seconds - self.dev_seconds, 1e-9)
 
 
 def write_reports(folder: Path, name: str, command: str, trained: Trained, effort: Effort) -> None:
     """Write record, report, curve and model card into the student's folder. Raises OSError."""
-    (folder / TRAINING_FILE).write_bytes(trained.to_json())
+    (folder / TRAINING_FILE).write_bytes(as_json(asdict(trained)))
     (folder / REPORT_FILE).write_text(training_report(name, command, trained, effort), encoding="utf-8")
     (folder / CARD_FILE).write_text(model_card(name, command, trained), encoding="utf-8")
     draw_curve(trained, folder / CURVE_FILE)
@@ -129,43 +141,30 @@ def training_report(name: str, command: str, trained: Trained, effort: Effort) -
     """The Markdown report."""
     settings = trained.settings
     machine = ", ".join(f"{key} {value}" for key, value in effort.hardware.items())
-    lines = [
+    curve = [[f"{point['step']:,.0f}", *_main_scores(point)] for point in trained.curve]
+    parts = [
         f"# {markdown(name)}: training report",
-        "",
         f"{_title(settings)}, loss {code(settings['loss'])}: {trained.steps:,} steps of "
         f"{settings['batch_size']:,} pairs, the best development score after step {trained.best_step:,}.",
-        "",
         code_block(command),
-        "",
         f"{effort.seconds:,.0f} s, of which {effort.dev_share:.1f} % for evaluations; "
         f"{effort.sentences_per_s:,.0f} sentences/s ({markdown(machine)}).",
-        "",
         "## Curve",
-        "",
         f"![loss and development scores]({CURVE_FILE})",
-        "",
-        *_table(["step", *_MAIN.values()], [[f"{p['step']:,.0f}", *_main_scores(p)] for p in trained.curve]),
-        "",
+        markdown_table(["step", *_MAIN.values()], curve),
         "## Development scores by language",
-        "",
-        *_by_language(trained),
-        "",
+        "The start's in brackets.",
+        _by_language(trained),
         "## Corpora",
-        "",
         "Pairs after the filters; the share of each corpus in the batches; what was dropped and why (`leakage`: one "
         "side is in an evaluation set).",
-        "",
-        *_corpora(trained.corpora),
-        "",
+        _corpora(trained.corpora),
         f"Evaluation sets: {_guarded(trained)}.",
-        "",
         f"{trained.held_out:,} pairs were not trained on, because their source sentence is in the development set.",
-        "",
         "## Settings",
-        "",
-        *_settings(trained),
+        _settings(trained),
     ]
-    return "\n".join(lines) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
 def model_card(name: str, command: str, trained: Trained) -> str:
@@ -173,56 +172,33 @@ def model_card(name: str, command: str, trained: Trained) -> str:
     languages = sorted({corpus.language for corpus in trained.corpora} | {"en"})
     licences = sorted({corpus.licence or "not known (a file of the user's own)" for corpus in trained.corpora})
     restricted = ", ".join(sorted(corpus.name for corpus in trained.corpora if _is_restricted(corpus.licence)))
-    lines = [
-        "---",
-        "library_name: sentence-transformers",
-        "pipeline_tag: sentence-similarity",
-        "tags: [sentence-transformers, feature-extraction, sentence-similarity]",
-        f"language: [{', '.join(json.dumps(language) for language in languages)}]",
-        "---",
-        "",
+    corpora = [[c.name, c.language, f"{c.pairs:,}", c.licence or "not known"] for c in trained.corpora]
+    scores = [["start", *_main_scores(trained.before)], [name, *_main_scores(trained.after)]]
+    parts = [
+        hub_metadata(languages),
         f"# {markdown(name)}",
-        "",
         f"{_title(trained.settings)}: a multilingual student that imitates an English teacher, by "
         "[multilingual knowledge distillation](https://arxiv.org/abs/2004.09813) with",
-        "",
         code_block(command),
-        "",
-        "```python",
-        "from sentence_transformers import SentenceTransformer",
-        "",
-        'vectors = SentenceTransformer("DIR").encode(["A man plays the guitar.", "Ein Mann spielt Gitarre."])',
-        "```",
-        "",
+        "```python\nfrom sentence_transformers import SentenceTransformer\n\n"
+        'vectors = SentenceTransformer("DIR").encode(["A man plays the guitar.", "Ein Mann spielt Gitarre."])\n```',
         f"How it was trained: [{REPORT_FILE}]({REPORT_FILE}); the record: [{TRAINING_FILE}]({TRAINING_FILE}).",
-        "",
         "## Data and licences",
-        "",
-        *_table(
-            ["corpus", "language", "pairs", "licence"],
-            [[c.name, c.language, f"{c.pairs:,}", c.licence or "not known"] for c in trained.corpora],
-        ),
-        "",
+        markdown_table(["corpus", "language", "pairs", "licence"], corpora),
         f"Licences of the data: {markdown('; '.join(licences))}. Teacher and start have their own.",
-        *(["", f"**Not for commercial use:** that is the licence of {markdown(restricted)}."] if restricted else []),
-        "",
+        *([f"**Not for commercial use:** that is the licence of {markdown(restricted)}."] if restricted else []),
         f"{sum(c.dropped.get('leakage', 0) for c in trained.corpora):,} pairs with a sentence of evaluation data were "
         f"left out. Compared with: {_guarded(trained)}.",
-        "",
         "## Development scores",
-        "",
         "On held-out pairs, and on STS pairs of the STS Benchmark's training part; no sentence of evaluation data is "
         "among them. The step was chosen on them.",
-        "",
-        *_table(
-            ["", *_MAIN.values()], [["start", *_main_scores(trained.before)], [name, *_main_scores(trained.after)]]
-        ),
+        markdown_table(["", *_MAIN.values()], scores),
     ]
-    return "\n".join(lines) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
 def draw_curve(trained: Trained, path: Path) -> None:
-    """Loss and MSE, and accuracy and STS, over the steps, as a PNG. Needs matplotlib."""
+    """Draw loss, MSE, accuracy and STS over the steps, as a PNG. Needs matplotlib."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -257,7 +233,7 @@ def _guarded(trained: Trained) -> str:
     return markdown(", ".join(f"{name} ({number:,} sentences)" for name, number in trained.guarded.items() if number))
 
 
-def _title(settings: Mapping[str, Any]) -> str:
+def _title(settings: Settings) -> str:
     return code(f"{settings['student']} <- {settings['teacher']}")
 
 
@@ -265,7 +241,7 @@ def _main_scores(point: Mapping[str, float]) -> list[str]:
     return [f"{point[key]:.4g}" if key in point else "" for key in _MAIN]
 
 
-def _by_language(trained: Trained) -> list[str]:
+def _by_language(trained: Trained) -> str:
     """Development scores of the student in each language, those of the start in brackets."""
     before, after = trained.before, trained.after
     languages = [key.partition(":")[2] for key in after if key.startswith("mse:")]
@@ -282,10 +258,10 @@ def _by_language(trained: Trained) -> list[str]:
         ]
         for language in languages
     ]
-    return ["The start's in brackets.", "", *_table(["language", *_MAIN.values()], rows)]
+    return markdown_table(["language", *_MAIN.values()], rows)
 
 
-def _corpora(corpora: Sequence[UsedCorpus]) -> list[str]:
+def _corpora(corpora: Sequence[UsedCorpus]) -> str:
     rows = [
         [
             corpus.name,
@@ -297,25 +273,88 @@ def _corpora(corpora: Sequence[UsedCorpus]) -> list[str]:
         ]
         for corpus in corpora
     ]
-    return _table(["corpus", "language", "pairs", "share", "dropped", "licence"], rows)
+    return markdown_table(["corpus", "language", "pairs", "share", "dropped", "licence"], rows)
 
 
-def _settings(trained: Trained) -> list[str]:
+def _settings(trained: Trained) -> str:
     values = {key: json.dumps(value) for key, value in trained.settings.items() if value not in (None, [], "")}
-    values |= {f"SHA-256 of the {what}": digest for what, digest in trained.digests.items()}
+    values |= {f"SHA-256 of the {name}": digest for name, digest in trained.digests.items()}
     versions = dict(trained.versions)
     if trained.git:
         versions["commit"] = trained.git["commit"] + (" (changed)" if trained.git["dirty"] else "")
-    rows = [[markdown(key), code(value, in_table=True)] for key, value in values.items()]
-    rows += [[markdown(package), markdown(number)] for package, number in versions.items()]
-    return _grid(["setting", "value"], rows)
+    return settings_table(values, versions)
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Of cells that are text."""
-    return _grid([*map(markdown, header)], [[*map(markdown, row)] for row in rows])
+@contextmanager
+def watch() -> Iterator[Watcher]:
+    """A watcher for the time of a `with` block."""
+    if not sys.stderr.isatty():
+        yield Watcher()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        yield Watcher(bars)
 
 
-def _grid(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Of cells that are Markdown."""
-    return [f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *rows)]
+class Watcher(progress.Watcher):
+    """Reports the progress of a distillation. `is_silent`: not in this process, which is one on a further GPU."""
+
+    def __init__(self, bars: Bars | None = None, *, is_silent: bool = False):
+        super().__init__(bars)
+        self._is_silent = is_silent
+        self._counts: dict[str, tuple[Callable[[str, int, int | None], None], int]] = {}
+
+    def note(self, message: str) -> None:
+        """Print a line."""
+        if not self._is_silent:
+            super().note(message)
+
+    def count(self, what: str, done: int, total: int | None) -> None:
+        """Report that `done` of `total` items are done; None: the total is not known."""
+        if what not in self._counts:
+            self._counts[what] = self._shower(), -1
+        show, last = self._counts[what]
+        if total is None:
+            show(f"{what}: {done:,}", done, None)
+            return
+        line = _LINES * done // max(total, 1)
+        if line > last and total > _WORTH_A_LINE and not self._bars:
+            self.note(f"{what}: {done:,} of {total:,}")
+        self._counts[what] = show, line
+        show(what, done, total)
+
+    def training(self, first: int, total: int, sentences: int) -> Callable[[int, float], None]:
+        """A function to call after every step, with its number and its loss.
+
+        Args:
+            first: steps that were taken before.
+            total: steps in all.
+            sentences: of a step.
+        """
+        show = self._shower()
+        start = time.perf_counter()
+        every = -(-total // _LINES)  # rounded up
+
+        def step(number: int, loss: float) -> None:
+            speed = sentences * (number - first) / max(time.perf_counter() - start, 1e-9)
+            line = f"loss {loss:.4f}, {speed:,.0f} sentences/s"
+            if not self._bars and (number % every == 0 or number == total):
+                self.note(f"step {number:,} of {total:,} ({100 * number / total:.0f} %): {line}")
+            show(line, number, total)
+
+        return step
+
+    def _shower(self) -> Callable[[str, int, int | None], None]:
+        """A function that updates a new bar. The bar vanishes when it is full."""
+        bars = None if self._is_silent else self._bars
+        if bars is None:
+            return lambda text, done, total: None
+        task = bars.add_task("", total=None, visible=False)
+
+        def show(text: str, done: int, total: int | None) -> None:
+            bars.update(task, description=text, completed=done, total=total, visible=total is None or done < total)
+
+        return show

@@ -1,13 +1,28 @@
-"""Batches that mix corpora: how many pairs of each corpus a batch has, and which."""
+"""The batches of a training: which pairs of which corpora they have, and their texts as a student's input."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import InputError
+from distill.vocabulary import Tokens, tokenise
+from harness.errors import InputError, unknown_name
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from distill.pairs import Pairs
+    from distill.report import Watcher
+    from distill.training import Recipe
+
+Features = Callable[[NDArray[np.int64]], "dict[str, Tensor]"]
+"""Turns row numbers of texts into the input of a student."""
 
 _CHUNK = 4096  # steps counted at a time
 
@@ -104,12 +119,8 @@ class MixedBatches:
         shares: NDArray[np.float64] = self.draws / self.draws.sum()
         return shares
 
-    def repeats(self) -> NDArray[np.float64]:
-        """How often a pair of each corpus is seen in the run, on average."""
-        return self.draws / np.maximum(self._sizes, 1)
-
     def _counts(self, steps: slice) -> NDArray[np.int64]:
-        """How many pairs of each corpus some batches have: int64 (steps, corpora).
+        """The number of pairs of each corpus in these batches: int64 (steps, corpora).
 
         The corpora's quotas lie end to end on a line. A batch takes every `steps`-th point of it, beginning at its
         phase: as each phase occurs once, all batches together take each point once, and so just the quotas.
@@ -119,7 +130,7 @@ class MixedBatches:
         return np.diff(passed, axis=1, prepend=0)
 
     def _drawn_before(self, step: int) -> NDArray[np.int64]:
-        """How many pairs of each corpus the batches before `step` have."""
+        """The number of pairs of each corpus in the batches before `step`."""
         at, drawn = self._drawn if self._drawn[0] <= step else (0, np.zeros_like(self.draws))
         for start in range(at, step, _CHUNK):
             drawn = drawn + self._counts(slice(start, min(start + _CHUNK, step))).sum(axis=0)
@@ -139,7 +150,7 @@ class MixedBatches:
         return numbers
 
     def _order(self, corpus: int, epoch: int) -> NDArray[np.int32]:
-        """The order in which a corpus's pairs are drawn the `epoch`-th time."""
+        """The order in which the pairs of a corpus are drawn in an epoch."""
         if self._orders.get(corpus, (-1,))[0] != epoch:
             random = np.random.default_rng([self._seed, 2, corpus, epoch])
             self._orders[corpus] = (epoch, random.permutation(int(self._sizes[corpus])).astype(np.int32))
@@ -163,3 +174,128 @@ def _quotas(rates: NDArray[np.float64], caps: NDArray[np.int64], total: int) -> 
     order = np.argsort(-np.where(whole < caps, quotas - whole, -1.0), kind="stable")
     whole[order[: total - int(whole.sum())]] += 1
     return whole
+
+
+def mixed_batches(recipe: Recipe, pairs: Pairs, kept: NDArray[np.int64]) -> MixedBatches:
+    """The batches of a training: places in `kept`, the numbers of the pairs to train on (ascending).
+
+    Raises:
+        InputError: fewer pairs than a batch.
+    """
+    sizes = np.diff(np.searchsorted(kept, [*(part.start for part in pairs.parts), len(pairs.source_rows)]))
+    factors = dict(recipe.weights)
+    known = {name for part in pairs.parts for name in (part.name, part.name.rpartition(".")[0])}
+    for name in factors:
+        if name not in known:
+            raise unknown_name("corpus in --weight", name, known)
+    weights = [factors.get(part.name, factors.get(part.name.rpartition(".")[0], 1.0)) for part in pairs.parts]
+    n_pairs = int(sizes[np.array(weights) > 0].sum())
+    if n_pairs < recipe.batch_size:
+        raise InputError(
+            f"{n_pairs:,} pairs to train on are fewer than a batch of {recipe.batch_size:,}; give more, or a smaller "
+            "--batch-size"
+        )
+    total = math.ceil(recipe.epochs * n_pairs / recipe.batch_size)
+    total = min(total, recipe.max_steps or total)
+    repeats = math.ceil(recipe.max_repeats * total * recipe.batch_size / n_pairs)
+    return MixedBatches(
+        sizes.tolist(), recipe.batch_size, total, recipe.seed, recipe.temperature, repeats, weights=weights
+    )
+
+
+class TrainingPairs:
+    """The pairs to train on, as sentence-transformers' trainer takes a data set.
+
+    Args:
+        pairs: a store of pairs.
+        kept: the numbers of those to train on, ascending.
+        source_features, target_features: of the sources by their rows, and of the targets by the pairs' numbers.
+    """
+
+    column_names = ("source", "target", "label")
+    _sentence_transformers_preprocessed = True  # the trainer has nothing to add
+
+    def __init__(self, pairs: Pairs, kept: NDArray[np.int64], source_features: Features, target_features: Features):
+        self._pairs, self._kept = pairs, kept
+        self._source_features, self._target_features = source_features, target_features
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __getitems__(self, numbers: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """A batch: the rows of the sources, and the numbers of the pairs."""
+        chosen = self._kept[np.asarray(numbers)]
+        return np.asarray(self._pairs.source_rows[chosen], dtype=np.int64), chosen
+
+    def loader(self, batches: MixedBatches, batch_size: int, parts: int, pin_memory: bool) -> Any:
+        """A `DataLoader` of the batches, each cut into `parts`: computed one after the other, or on several GPUs."""
+        import torch
+
+        def collate(batch: tuple[NDArray[np.int64], NDArray[np.int64]]) -> dict[str, Tensor]:
+            rows, numbers = batch
+            inputs = {f"source_{name}": value for name, value in self._source_features(rows).items()}
+            inputs |= {f"target_{name}": value for name, value in self._target_features(numbers).items()}
+            return {**inputs, "label": torch.from_numpy(rows)}
+
+        loader: Any = torch.utils.data.DataLoader  # its types know no data set that reads batch by batch
+        sampler = _BatchParts(batches, parts, batch_size)
+        return loader(self, batch_sampler=sampler, collate_fn=collate, pin_memory=pin_memory)
+
+
+class _BatchParts:
+    """The batches, each cut into parts that mix the corpora in about the same way."""
+
+    def __init__(self, batches: MixedBatches, parts: int, batch_size: int):
+        self._batches, self._parts = batches, parts
+        self.batch_size, self.drop_last = batch_size // parts, True  # accelerate asks for them
+
+    def __len__(self) -> int:
+        return len(self._batches) * self._parts
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for batch in self._batches:
+            for part in range(self._parts):
+                yield batch[part :: self._parts].tolist()
+
+
+def student_features(
+    student: Any, pairs: Pairs, n_texts: int, folder: Path, progress: Watcher
+) -> tuple[Features, Features]:
+    """Two functions that turn sources and targets into a student's input.
+
+    `n_texts` is the number of texts that a training reads. For a static student, whose steps are fast, all texts are
+    tokenised beforehand, in `folder`, if it reads more than there are.
+    """
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+    sides = {"sources": pairs.sources, "targets": pairs.targets}
+    prompt = student.prompts.get(student.default_prompt_name or "") or None
+    if prompt or not isinstance(student[0], StaticEmbedding):
+        of_side = [partial(_preprocessed, student, prompt, texts) for texts in sides.values()]
+    elif n_texts > sum(map(len, sides.values())):
+        note = partial(progress.count, "texts tokenised")
+        tokenizer = student[0].tokenizer
+        stored = [Tokens.build(tokenizer, texts, folder / name, note) for name, texts in sides.items()]
+        of_side = [partial(_stored_bags, tokens) for tokens in stored]
+    else:
+        of_side = [partial(_bags, student[0].tokenizer, texts) for texts in sides.values()]
+    return of_side[0], of_side[1]
+
+
+def _preprocessed(student: Any, prompt: str | None, texts: Sequence[str], rows: NDArray[np.int64]) -> dict[str, Tensor]:
+    return dict(student.preprocess([texts[row] for row in rows.tolist()], prompt=prompt))
+
+
+def _stored_bags(tokens: Tokens, rows: NDArray[np.int64]) -> dict[str, Tensor]:
+    return _tensors(*tokens.bags(rows))
+
+
+def _bags(tokenizer: Any, texts: Sequence[str], rows: NDArray[np.int64]) -> dict[str, Tensor]:
+    ids, lengths = tokenise(tokenizer, [texts[row] for row in rows.tolist()])
+    return _tensors(ids, np.cumsum(lengths) - lengths)
+
+
+def _tensors(ids: NDArray[np.int64], starts: NDArray[np.int64]) -> dict[str, Tensor]:
+    import torch
+
+    return {"input_ids": torch.from_numpy(ids), "offsets": torch.from_numpy(starts)}

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.huggingface import Precision, Source, folder_digest, model_folder, open_model
+from baselines.huggingface import Source, folder_digest, model_folder, open_model
+from baselines.model_folder import Settings
 from baselines.nli import open_start, resolve_start
-from distill.static import kind_of, listed_modules
+from distill.static import listed_modules
+from distill.students import initial_table, principal_axes, static_student, transformer_student, with_fitted_projection
+from distill.vocabulary import balanced, count_tokens, frequencies, prune_tokenizer, train_tokenizer
 from harness.errors import InputError
 from harness.files import user_path
 from harness.registry import load_encoder
 from harness.spec import parse_spec
 
 if TYPE_CHECKING:
-    from distill.pairs import PairStore
+    from distill.pairs import Pairs
     from distill.teacher import TeacherVectors
+    from distill.training import Recipe
 
 PROJECTION_FILE = "teacher_projection.safetensors"
 """In a student's folder: the map from the teacher's space into the student's, if the latter has another."""
@@ -62,26 +67,21 @@ class Start:
 
     @property
     def is_new_static(self) -> bool:
-        """Whether it has no weights yet."""
+        """Whether the student is static and has no weights yet."""
         return self.student.startswith("static:")
 
     @property
     def is_static(self) -> bool:
-        """Whether it is a static student, new or not. Raises InputError if a folder's list of modules is damaged."""
+        """Whether the student is static, new or not. Raises InputError if a folder's list of modules is damaged."""
         return self.is_new_static or _is_static_folder(self.student)
 
-    def settings(self) -> dict[str, Any]:
-        """As a record has them: folders by their names and contents, no machine paths."""
+    def settings(self) -> Settings:
+        """The settings for a record: folders by name and content, without machine paths."""
         return {
+            **asdict(self),
             "student": _label(self.student),
-            "dim": self.dim,
             "init": str(parse_spec(self.init)) if self.init else None,
             "tokenizer": _label(self.tokenizer) if self.student.startswith("static:pruned") else None,
-            "keep_layers": self.keep_layers,
-            "freeze_layers": self.freeze_layers,
-            "vocabulary": self.vocabulary,
-            "fit_projection": self.fit_projection,
-            "prompt": self.prompt,
         }
 
     def student_dim(self, teacher_dim: int) -> int:
@@ -97,15 +97,15 @@ class Start:
         if self.is_new_static or not self.is_static:
             return self.dim or teacher_dim
         folder = user_path(self.student)
-        own = _static_dim(folder)
-        if self.dim not in (None, own):
-            raise InputError(f"--dim {self.dim}: the static student {self.student!r} has {own} dimensions")
+        dim = _static_dim(folder)
+        if self.dim not in (None, dim):
+            raise InputError(f"--dim {self.dim}: the static student {self.student!r} has {dim} dimensions")
         stored = load_projection(folder)
-        fits = own == teacher_dim or self.dim == own or (stored is not None and stored.shape == (teacher_dim, own))
+        fits = dim == teacher_dim or self.dim == dim or (stored is not None and stored.shape == (teacher_dim, dim))
         if not fits:
-            remedy = f"--dim {own} reduces them to it" if own < teacher_dim else "take another student"
-            raise InputError(f"the student has {own} dimensions, the teacher's vectors have {teacher_dim}; {remedy}")
-        return own
+            remedy = f"--dim {dim} reduces them to it" if dim < teacher_dim else "take another student"
+            raise InputError(f"the student has {dim} dimensions, the teacher's vectors have {teacher_dim}; {remedy}")
+        return dim
 
     def check(self) -> None:
         """Raise InputError if options contradict each other, before anything is loaded."""
@@ -133,7 +133,7 @@ class Start:
 def teacher_projection(
     start: Start, teacher: TeacherVectors, dim: int, *, on_principal_axes: bool
 ) -> NDArray[np.float32] | None:
-    """The map (teacher's dim, dim) from the teacher's space into the student's; None if they are one.
+    """The map (teacher's dim, dim) from the teacher's space into the student's; None if the spaces are the same.
 
     A static student's folder may bring the map that it was trained with; else it is the projection on the principal
     axes of a sample of the teacher's vectors. A student that is to be truncated (`on_principal_axes`) always has one.
@@ -144,27 +144,23 @@ def teacher_projection(
             return stored
     if dim == teacher.dim and not on_principal_axes:
         return None
-    from distill.students import principal_axes
-
-    return principal_axes(teacher[_sample(len(teacher), _SAMPLE)], dim).astype(np.float32)
+    return principal_axes(teacher[_sampled_rows(len(teacher), _SAMPLE)], dim).astype(np.float32)
 
 
 def make_student(
-    start: Start,
-    pairs: PairStore,
-    kept: NDArray[np.int64],
-    teacher: TeacherVectors,
-    dim: int,
-    projection: NDArray[np.float32] | None,
-    *,
-    max_length: int,
-    seed: int,
-    precision: Precision,
-    on_cpu: bool,
+    start: Start, pairs: Pairs, kept: NDArray[np.int64], teacher: TeacherVectors, recipe: Recipe, on_cpu: bool
 ) -> Any:
     """The `SentenceTransformer` that a student begins as.
 
-    What is fitted or counted is so on samples of the pairs to train on, whose numbers are `kept`.
+    Maps are fitted and tokens are counted on samples of the pairs to train on.
+
+    Args:
+        start: which student.
+        pairs: a store of pairs.
+        kept: the numbers of those to train on, ascending.
+        teacher: the vectors of the sources in the student's space.
+        recipe: of the training to come; `max_length`, `precision` and `seed` count.
+        on_cpu: do not use a GPU that is there.
 
     Raises:
         InputError: no such model or tokenizer, or options that do not fit it.
@@ -172,52 +168,82 @@ def make_student(
     if start.is_static and not start.is_new_static:
         model, _ = open_model(start.student, None, lambda source: open_start(source, on_cpu=True))
         return model
-    from distill.students import initial_table, static_student, transformer_student, with_fitted_projection
-    from distill.vocabulary import balanced, count_tokens, frequencies, prune_tokenizer, train_tokenizer
+    make = _new_static if start.is_new_static else _new_transformer
+    return make(start, _TrainingSample(pairs, kept, teacher), recipe, on_cpu)
 
-    def sampled(number: int) -> tuple[list[str], NDArray[np.float32]]:
-        """Half as many sources as texts, their translations, and the vectors that both should have."""
-        chosen = kept[_sample(len(kept), number // 2)]
-        rows = np.asarray(pairs.source_rows[chosen], dtype=np.int64)
-        texts = [pairs.sources[row] for row in rows.tolist()] + [pairs.targets[n] for n in chosen.tolist()]
-        vectors = teacher[rows] if projection is None else teacher[rows] @ projection
+
+@dataclass(frozen=True)
+class _TrainingSample:
+    """Samples of the training pairs, whose numbers are `kept`, with the teacher's vectors of their sources."""
+
+    pairs: Pairs
+    kept: NDArray[np.int64]
+    teacher: TeacherVectors
+
+    def texts_and_vectors(self) -> tuple[list[str], NDArray[np.float32]]:
+        """A sample of sources with their translations, and the vectors that both should have."""
+        chosen = self.kept[_sampled_rows(len(self.kept), _SAMPLE // 2)]
+        rows = np.asarray(self.pairs.source_rows[chosen], dtype=np.int64)
+        texts = [self.pairs.sources[row] for row in rows.tolist()] + [self.pairs.targets[n] for n in chosen.tolist()]
+        vectors = self.teacher[rows]
         return texts, np.concatenate([vectors, vectors])
 
-    if not start.is_new_static:
-        location, own_prompt = resolve_start(start.student)
-        prompt = own_prompt if start.prompt is None else start.prompt
-        counts = None
-        if start.vocabulary is not None:
-            tokenizer = _tokenizer(location)
-            texts_by_language = _texts(pairs, kept)
-            counts = balanced({key: count_tokens(tokenizer, texts) for key, texts in texts_by_language.items()})
-        student = transformer_student(
-            location,
-            dim,
-            keep_layers=start.keep_layers,
-            counts=counts,
-            vocabulary=start.vocabulary,
-            max_length=max_length,
-            prompt=prompt or "",
-            seed=seed,
-            on_cpu=on_cpu,
-        )
-        return with_fitted_projection(student, *sampled(_SAMPLE), precision) if start.fit_projection else student
+    def token_counts(self, tokenizer: Any) -> dict[str, NDArray[np.int64]]:
+        """How often each token occurs, by language."""
+        return {language: count_tokens(tokenizer, texts) for language, texts in self.texts.items()}
 
+    @cached_property
+    def texts(self) -> dict[str, list[str]]:
+        """A sample of texts by language, about as many of each; the sources have the empty name."""
+        by_language: dict[str, list[NDArray[np.int64]]] = {}
+        for part in self.pairs.parts:
+            first, last = np.searchsorted(self.kept, [part.start, part.stop])
+            by_language.setdefault(part.target_lang, []).append(self.kept[first:last])
+        number = _VOCABULARY_SAMPLE // (len(by_language) + 1)
+        rows = np.unique(self.pairs.source_rows[self.kept])
+        texts = {"": [self.pairs.sources[int(row)] for row in rows[_sampled_rows(len(rows), number)]]}
+        for language, parts in sorted(by_language.items()):
+            numbers = np.concatenate(parts)
+            texts[language] = [self.pairs.targets[int(n)] for n in numbers[_sampled_rows(len(numbers), number)]]
+        return texts
+
+
+def _new_transformer(start: Start, sample: _TrainingSample, recipe: Recipe, on_cpu: bool) -> Any:
+    location, default_prompt = resolve_start(start.student)
+    counts = None
+    if start.vocabulary is not None:
+        counts = balanced(sample.token_counts(_tokenizer(location)))
+    student = transformer_student(
+        location,
+        sample.teacher.dim,
+        keep_layers=start.keep_layers,
+        counts=counts,
+        vocabulary=start.vocabulary,
+        max_length=recipe.max_length,
+        prompt=(default_prompt if start.prompt is None else start.prompt) or "",
+        seed=recipe.seed,
+        on_cpu=on_cpu,
+    )
+    if not start.fit_projection:
+        return student
+    return with_fitted_projection(student, *sample.texts_and_vectors(), recipe.precision)
+
+
+def _new_static(start: Start, sample: _TrainingSample, recipe: Recipe, on_cpu: bool) -> Any:
     kind, size = _STATIC.fullmatch(start.student).groups()  # type: ignore[union-attr]
-    texts_by_language = _texts(pairs, kept)
     if kind == "pruned":
         whole = _tokenizer(resolve_start(start.tokenizer)[0])
-        counts = balanced({key: count_tokens(whole, texts) for key, texts in texts_by_language.items()})
+        counts = balanced(sample.token_counts(whole))
         tokenizer = _from_json(prune_tokenizer(whole.to_str(), counts, int(size), decimals=_SCORE_DECIMALS)[0])
     else:
-        all_texts = [text for texts in texts_by_language.values() for text in texts]
+        all_texts = [text for texts in sample.texts.values() for text in texts]
         tokenizer = train_tokenizer(all_texts, kind, int(size))  # type: ignore[arg-type]
     table = None
     if start.init:
-        shares = frequencies({key: count_tokens(tokenizer, texts) for key, texts in texts_by_language.items()})
-        table = initial_table(tokenizer, load_encoder(start.init), *sampled(_SAMPLE), token_frequencies=shares)
-    return static_student(tokenizer, dim, table, seed=seed)
+        shares = frequencies(sample.token_counts(tokenizer))
+        encoder = load_encoder(start.init)
+        table = initial_table(tokenizer, encoder, *sample.texts_and_vectors(), token_frequencies=shares)
+    return static_student(tokenizer, sample.teacher.dim, table, seed=recipe.seed)
 
 
 def open_student(folder: Path, on_cpu: bool) -> Any:
@@ -226,7 +252,7 @@ def open_student(folder: Path, on_cpu: bool) -> Any:
 
 
 def load_projection(folder: Path) -> NDArray[np.float32] | None:
-    """The map that a folder has, if any."""
+    """The map from the teacher's space in a student's folder; None if it has none."""
     path = folder / PROJECTION_FILE
     if not path.is_file():
         return None
@@ -237,33 +263,18 @@ def load_projection(folder: Path) -> NDArray[np.float32] | None:
 
 
 def save_projection(folder: Path, projection: NDArray[np.float32] | None) -> None:
-    """Keep the map with the student."""
+    """Write the map from the teacher's space into a student's folder; None: there is none."""
     if projection is not None:
         from safetensors.numpy import save_file
 
         save_file({"projection": np.ascontiguousarray(projection)}, folder / PROJECTION_FILE)
 
 
-def _sample(size: int, number: int) -> NDArray[np.int64]:
+def _sampled_rows(size: int, number: int) -> NDArray[np.int64]:
     """At most `number` of `size` row numbers, ascending."""
     if size <= number:
         return np.arange(size, dtype=np.int64)
     return np.sort(np.random.default_rng(_SEED).choice(size, number, replace=False)).astype(np.int64)
-
-
-def _texts(pairs: PairStore, kept: NDArray[np.int64]) -> dict[str, list[str]]:
-    """Texts by language, about as many of each; sources under the empty name."""
-    by_language: dict[str, list[NDArray[np.int64]]] = {}
-    for part in pairs.parts:
-        first, last = np.searchsorted(kept, [part.start, part.stop])
-        by_language.setdefault(part.target_lang, []).append(kept[first:last])
-    each = _VOCABULARY_SAMPLE // (len(by_language) + 1)
-    rows = np.unique(pairs.source_rows[kept])
-    found = {"": [pairs.sources[int(row)] for row in rows[_sample(len(rows), each)]]}
-    for language, numbers in sorted(by_language.items()):
-        of_language = np.concatenate(numbers)
-        found[language] = [pairs.targets[int(n)] for n in of_language[_sample(len(of_language), each)]]
-    return found
 
 
 def _tokenizer(location: str) -> Any:
@@ -271,8 +282,10 @@ def _tokenizer(location: str) -> Any:
     from transformers import AutoTokenizer
 
     def load(source: Source) -> Any:
-        found = AutoTokenizer.from_pretrained(source.path, revision=source.revision, local_files_only=source.is_local)
-        return found.backend_tokenizer
+        tokenizer = AutoTokenizer.from_pretrained(
+            source.path, revision=source.revision, local_files_only=source.is_local
+        )
+        return tokenizer.backend_tokenizer
 
     return _from_json(open_model(location, None, load)[0].to_str())
 
@@ -290,7 +303,7 @@ def _from_json(content: str) -> Any:
 def _is_static_folder(location: str) -> bool:
     folder = model_folder(location)
     modules = listed_modules(folder) if folder else None
-    return kind_of(modules[0]) == "StaticEmbedding" if modules else False
+    return modules[0].kind == "StaticEmbedding" if modules else False
 
 
 def _static_dim(folder: Path) -> int:
@@ -299,6 +312,6 @@ def _static_dim(folder: Path) -> int:
 
 
 def _label(location: str) -> str:
-    """A folder by its name and content, anything else as it is."""
+    """A folder's name and digest; anything else as it is."""
     folder = user_path(location)
     return f"{folder.resolve().name}@sha256:{folder_digest(folder)[:16]}" if folder.is_dir() else location

@@ -9,8 +9,9 @@ sentence-transformers is needed, and the vectors are theirs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypedDict, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -29,32 +30,37 @@ _MODULES = "modules.json"
 _BLOCK = 8192  # sentences at a time: their token numbers take some 10 MB
 
 
-class _NamedModule(TypedDict):
-    type: str
-
-
-class Module(_NamedModule, total=False):
+@dataclass(frozen=True)
+class Module:
     """What is read of an entry of `modules.json`."""
 
-    path: str
+    type: str
+    path: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The class of the module, without its package."""
+        return self.type.rpartition(".")[2]
 
 
-class _Settings(TypedDict, total=False):
+@dataclass(frozen=True)
+class _Settings:
     """What is read of `config_sentence_transformers.json`."""
 
-    prompts: dict[str, str | None] | None
-    default_prompt_name: str | None
-    truncate_dim: Annotated[int, msgspec.Meta(ge=1)] | None
+    prompts: dict[str, str | None] | None = None
+    default_prompt_name: str | None = None
+    truncate_dim: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
-class _Config(TypedDict, total=False):
+@dataclass(frozen=True)
+class _Config:
     """What is read of model2vec's `config.json`."""
 
-    normalize: bool | None
+    normalize: bool | None = None
 
 
 class StaticEncoder:
-    """Sentences to the mean of their tokens' vectors; `lang` is ignored. A text without tokens has the zero vector.
+    """Encodes a sentence as the mean of its tokens' vectors; zero if it has no tokens. `lang` is ignored.
 
     Args:
         tokenizer: a `tokenizers.Tokenizer`.
@@ -157,15 +163,15 @@ def load(location: str, *, name: str | None = None, truncate_dim: int | None = N
 
 
 def module_folder(folder: Path) -> tuple[Path, bool]:
-    """Where the static module's files are, and whether a module that normalises follows it. Raises InputError."""
+    """The folder of the static module, and whether a module that normalises follows it. Raises InputError."""
     modules = listed_modules(folder)
     if modules is None:  # as model2vec saves it
         config = folder / "config.json"
-        return folder, config.is_file() and bool(_json(config, _Config, "configuration").get("normalize"))
-    kinds = [kind_of(module) for module in modules]
+        return folder, config.is_file() and bool(read_model_file(config, _Config, "configuration").normalize)
+    kinds = [module.kind for module in modules]
     if kinds not in (["StaticEmbedding"], ["StaticEmbedding", "Normalize"]):
         raise InputError(f"{folder / _MODULES}: {' + '.join(kinds)} is no static model; use sentence-transformers:DIR")
-    return folder / modules[0].get("path", ""), len(kinds) == 2
+    return folder / modules[0].path, len(kinds) == 2
 
 
 def listed_modules(folder: Path) -> list[Module] | None:
@@ -174,15 +180,11 @@ def listed_modules(folder: Path) -> list[Module] | None:
     Raises InputError if the list holds something else.
     """
     path = folder / _MODULES
-    return _json(path, list[Module], "list of modules") if path.exists() else None
+    return read_model_file(path, list[Module], "list of modules") if path.exists() else None
 
 
-def kind_of(module: Module) -> str:
-    """The class of a module, without the package that it is in."""
-    return module["type"].rpartition(".")[2]
-
-
-def _json(path: Path, kind: type[T], what: str) -> T:
+def read_model_file(path: Path, kind: type[T], what: str) -> T:
+    """The content of a JSON file of a model's folder. Raises InputError if it is none, or no `what`."""
     try:
         return read_json(path, kind)
     except ValueError as error:
@@ -193,9 +195,10 @@ def _settings(path: Path) -> tuple[str, int | None]:
     """The prompt that sentence-transformers puts before every sentence, and how many components it keeps."""
     if not path.is_file():
         return "", None
-    settings = _json(path, _Settings, "settings of sentence-transformers")
-    prompts, name = settings.get("prompts") or {}, settings.get("default_prompt_name")
-    return (prompts.get(name) or "") if name else "", settings.get("truncate_dim")
+    settings = read_model_file(path, _Settings, "settings of sentence-transformers")
+    name = settings.default_prompt_name
+    prompt = (settings.prompts or {}).get(name) if name else None
+    return prompt or "", settings.truncate_dim
 
 
 def token_vectors(tensors: dict[str, NDArray[Any]]) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""Students before they are trained: a transformer with mean pooling, or a static one (the mean of token vectors).
+"""Students: a transformer with mean pooling, or a static one (the mean of token vectors); and means of two.
 
 Both are ordinary `SentenceTransformer`s, which save to folders that the library opens without remote code. What is
 fitted here is fitted in closed form in float64, and gives the same numbers again.
@@ -6,26 +6,35 @@ fitted here is fitted in closed form in float64, and gives the same numbers agai
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.huggingface import Precision, legal_text, open_model, torch_dtype
-from baselines.nli import keep_layers as keep
-from baselines.nli import open_start
+from baselines.huggingface import Precision, folder_digest, legal_text, open_model, torch_dtype
+from baselines.model_folder import as_json, new_folder, save_model
+from baselines.nli import open_start, resolve_start
 from baselines.sentence_transformer import set_max_length
 from distill.vocabulary import piece_texts, prune_tokenizer
 from harness.containment import InParts
 from harness.encoder import Encoder
 from harness.errors import InputError
+from harness.files import writing
 
 _BATCH = 128  # sentences of about one length
 _RIDGE = 1e-3
 _RARE = 1e-3  # a token as frequent as this has half the weight of a rare one
+
+_COPIED = (".json", ".md", ".png")
+_POOLER = "pooler."  # no part of mean pooling, and random where the start's file has none
+
+RECORD_FILE = "interpolation.json"
+"""What an interpolated student's folder says of it: start, share, and the SHA-256 of what was trained."""
 
 Floats = NDArray[np.floating[Any]]
 
@@ -64,6 +73,8 @@ def transformer_student(
     from sentence_transformers.base.modules import Dense
     from sentence_transformers.sentence_transformer.modules import Pooling
 
+    from baselines import trainer
+
     if dim < 1:
         raise InputError(f"a student has at least 1 dimension, not {dim}")
     loaded, _ = open_model(location, None, lambda source: open_start(source, on_cpu))
@@ -71,7 +82,7 @@ def transformer_student(
         raise InputError(f"{location!r} has no transformer; name another, or a static student (static:...)")
     set_max_length("student", loaded, max_length)
     if keep_layers is not None:
-        keep(loaded, keep_layers)
+        trainer.keep_layers(loaded, keep_layers)
     if vocabulary is not None:
         if counts is None:
             raise InputError("a vocabulary is pruned by the counts of its tokens; none were given")
@@ -113,6 +124,19 @@ def with_fitted_projection(student: Any, texts: Sequence[str], vectors: Floats, 
         prompts=student.prompts,
         default_prompt_name=student.default_prompt_name,
     )
+
+
+def set_up(student: Any, dropout: float | None) -> None:
+    """Set up a student for its training; nothing of this is saved with it."""
+    import torch
+
+    if dropout is not None:
+        for module in student.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = dropout
+    if student.device.type == "cpu" and student.transformers_model is not None:
+        # The fused kernel's gradient is slow there (benchmarks/training.py).
+        student.transformers_model.set_attn_implementation("eager")
 
 
 def encode(student: Any, texts: Sequence[str], precision: Precision = "fp32") -> NDArray[np.float32]:
@@ -285,3 +309,69 @@ def _prune_vocabulary(transformer: Any, counts: NDArray[np.number[Any]], size: i
         if (old := getattr(config, f"{role}_token_id", None)) is not None:
             setattr(config, f"{role}_token_id", new.get(old))
     transformer.processor = after
+
+
+def interpolate(trained: Path, start: str, share: float, out: Path) -> None:
+    """Write the transformer student that is `share` of the way from its start to itself.
+
+    Weight by weight it is (1 - share) * start + share * trained (Wortsman et al. 2022, "Robust fine-tuning of zero-shot
+    models", WiSE-FT, equation 1). A student that is trained on few corpora is better on their kind of sentences and
+    worse on others; half-way it keeps most of both, and costs nothing more to run. The start may have more layers and
+    more tokens: those are taken that the student kept. Layers that only the student has (a projection) stay as they
+    are trained.
+
+    Args:
+        trained: folder of the student.
+        start: what it was trained from: a folder, a hub id, or the alias of such an encoder.
+        share: 0 to 1; 0.5 is what the paper recommends where no data of the wanted kind can decide.
+        out: folder to write; it must not be there.
+
+    Raises:
+        InputError: no such model, no transformer, a start with other weights than the student's, or a folder that is
+            there already or cannot be written.
+    """
+    if not 0 <= share <= 1:
+        raise InputError(f"--share is between 0 (the start) and 1 (the student), not {share:g}")
+    if not trained.is_dir():
+        raise InputError(f"no model folder {str(trained)!r}")
+    if out.exists():
+        raise InputError(f"{out} is there already; delete it, or name another folder")
+    model = _open(str(trained))
+    begin = _open(resolve_start(start)[0])
+    _blend(model, begin, share, f"{start!r} is not what {trained.name!r} was trained from")
+    record = {"start": start, "share": share, "trained_sha256": folder_digest(trained)}
+    with writing(out), new_folder(out) as part:
+        save_model(model, part)
+        for path in trained.iterdir():  # report, curve, record: what the library has not written itself
+            if path.suffix in _COPIED and not (part / path.name).exists():
+                shutil.copyfile(path, part / path.name)
+        (part / RECORD_FILE).write_bytes(as_json(record))
+
+
+def _open(location: str) -> Any:
+    model, _ = open_model(location, None, lambda source: open_start(source, on_cpu=True))
+    if model.transformers_model is None:
+        raise InputError(f"{location!r} has no transformer; weights are interpolated between transformers")
+    return model
+
+
+def _blend(model: Any, begin: Any, share: float, mismatch: str) -> None:
+    """Move the model's weights towards the start's, in place; `mismatch` begins the error if they do not fit."""
+    import torch
+
+    tokens, others = model.tokenizer.get_vocab(), begin.tokenizer.get_vocab()
+    if not tokens.keys() <= others.keys():
+        raise InputError(f"{mismatch}: it lacks tokens such as {min(tokens.keys() - others.keys())!r}")
+    rows = torch.tensor([others[token] for token in sorted(tokens, key=tokens.__getitem__)])
+    table = model.transformers_model.get_input_embeddings().weight
+    starts = dict(begin.transformers_model.named_parameters())
+    with torch.no_grad():
+        for name, weight in model.transformers_model.named_parameters():
+            if name.startswith(_POOLER):
+                continue
+            first = starts.get(name)
+            if first is not None and weight is table and len(first) != len(table):
+                first = first[rows]
+            if first is None or first.shape != weight.shape:
+                raise InputError(f"{mismatch}: its weights {name} are missing or of another shape")
+            weight.lerp_(first.to(weight), 1 - share)

@@ -6,9 +6,9 @@ and, while it is being filled, `done` (how many sentences have their row).
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -16,53 +16,86 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from baselines.model_folder import as_json
 from harness.cache import CHUNK
 from harness.containment import InParts
 from harness.encoder import Encoder
 from harness.errors import InputError
 from harness.files import locked, write_atomically, writing
-from harness.schema import decoded
+from harness.schema import Count, decoded
 
 VectorType = Literal["float16", "float32"]
 
 _INFO, _VECTORS, _DONE = "store.json", "vectors.npy", "done"
 
 
+@dataclass(frozen=True)
+class _Info:
+    """What `store.json` says: whose vectors of which sentences the store has."""
+
+    fingerprint: str
+    digest: str
+    sentences: Count
+    dim: Count
+    dtype: VectorType
+
+
 class TeacherVectors:
-    """The vectors of a complete store, by row number; `build` fills a store first, `open` wants a complete one.
+    """The vectors of a complete store, by row number. `build` fills a store, `open` opens a complete one.
+
+    Args:
+        vectors: float (sentences, teacher's dim), read when they are asked for.
+        fingerprint: the teacher's.
+        digest: SHA-256 of the sentences of the store, in order.
+        rows: which of the vectors these are; None: all.
+        projection: (teacher's dim, dim), applied to every vector; None: the vectors as they are.
 
     Attributes:
         dim: length of a vector.
-        fingerprint: the teacher's.
-        digest: SHA-256 of the sentences, in order.
     """
 
-    def __init__(self, vectors: NDArray[np.floating[Any]], fingerprint: str, digest: str):
-        self.dim = int(vectors.shape[1])
-        self.fingerprint = fingerprint
-        self.digest = digest
-        self._vectors = vectors
+    def __init__(
+        self,
+        vectors: NDArray[np.floating[Any]],
+        fingerprint: str,
+        digest: str,
+        rows: NDArray[np.int64] | None = None,
+        projection: NDArray[np.float32] | None = None,
+    ):
+        self.fingerprint, self.digest = fingerprint, digest
+        self._vectors, self._rows, self._projection = vectors, rows, projection
+        self.dim = int((vectors if projection is None else projection).shape[1])
 
     def __len__(self) -> int:
-        return len(self._vectors)
+        return len(self._vectors if self._rows is None else self._rows)
 
     def __getitem__(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """The vectors of an array of row numbers, float32 (len(rows), dim)."""
-        return np.asarray(self._vectors[rows], dtype=np.float32)
+        vectors = np.asarray(self._vectors[rows if self._rows is None else self._rows[rows]], dtype=np.float32)
+        return vectors if self._projection is None else vectors @ self._projection
+
+    def projected(self, projection: NDArray[np.float32] | None) -> TeacherVectors:
+        """These vectors in another space; `projection` None: in the same."""
+        if projection is None:
+            return self
+        return TeacherVectors(self._vectors, self.fingerprint, self.digest, self._rows, projection)
+
+    def selected(self, rows: NDArray[np.int64]) -> TeacherVectors:
+        """The vectors of these rows alone."""
+        return TeacherVectors(self._vectors, self.fingerprint, self.digest, rows, self._projection)
 
     @classmethod
     def open(cls, folder: Path) -> TeacherVectors:
         """A complete store. Raises InputError if there is none, or if it is damaged."""
         try:
-            info = decoded((folder / _INFO).read_bytes(), dict[str, Any])
-            shape = info["sentences"], info["dim"]
+            info = decoded((folder / _INFO).read_bytes(), _Info)
             if (folder / _DONE).exists():
                 raise InputError(f"{folder}: not all of the teacher's vectors are there yet; let the encoding finish")
             vectors = np.load(folder / _VECTORS, mmap_mode="r")
-            if vectors.shape != shape or vectors.dtype != info["dtype"]:
-                raise ValueError(f"vectors of shape {vectors.shape}, expected {shape}")
-            return cls(vectors, info["fingerprint"], info["digest"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            if vectors.shape != (info.sentences, info.dim) or vectors.dtype != info.dtype:
+                raise ValueError(f"vectors of shape {vectors.shape}, expected {(info.sentences, info.dim)}")
+            return cls(vectors, info.fingerprint, info.digest)
+        except (OSError, ValueError) as error:
             raise InputError(f"{folder}: no store of teacher vectors ({error}); delete it, or name another") from None
 
     @classmethod
@@ -95,13 +128,8 @@ class TeacherVectors:
         """
         if not len(sentences):
             raise InputError("no sentences for the teacher to encode; give parallel data that is not empty")
-        info = {
-            "fingerprint": encoder.fingerprint + (f"|lang:{lang}" if encoder.uses_lang else ""),
-            "digest": sentences_digest(sentences),
-            "sentences": len(sentences),
-            "dim": encoder.dim,
-            "dtype": dtype,
-        }
+        fingerprint = encoder.fingerprint + (f"|lang:{lang}" if encoder.uses_lang else "")
+        info = _Info(fingerprint, sentences_digest(sentences), len(sentences), encoder.dim, dtype)
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             with locked(folder / ".lock"):
@@ -122,30 +150,29 @@ def sentences_digest(sentences: Sequence[str]) -> str:
     return digest.hexdigest()
 
 
-def _begin(folder: Path, info: dict[str, Any]) -> None:
-    """An empty store. `store.json` comes last: without it, the other files count for nothing."""
+def _begin(folder: Path, info: _Info) -> None:
+    """Write an empty store. `store.json` is written last: without it, the other files are ignored."""
+    dtype = np.dtype(info.dtype)
     with (folder / _VECTORS).open("wb") as file:
-        shape = info["sentences"], info["dim"]
-        header = {"descr": np.dtype(info["dtype"]).str, "fortran_order": False, "shape": shape}
+        header = {"descr": dtype.str, "fortran_order": False, "shape": (info.sentences, info.dim)}
         np.lib.format.write_array_header_1_0(file, header)
-        file.truncate(file.tell() + shape[0] * shape[1] * np.dtype(info["dtype"]).itemsize)
+        file.truncate(file.tell() + info.sentences * info.dim * dtype.itemsize)
     write_atomically(folder / _DONE, b"0\n")
-    write_atomically(folder / _INFO, (json.dumps(info, indent=1, sort_keys=True) + "\n").encode())
+    write_atomically(folder / _INFO, as_json(asdict(info)))
 
 
-def _check_same(folder: Path, info: dict[str, Any]) -> None:
+def _check_same(folder: Path, info: _Info) -> None:
     """Raises InputError if the store is of another teacher or of other sentences."""
     try:
-        found = decoded((folder / _INFO).read_bytes(), dict[str, Any])
-        different = [key for key, value in info.items() if found[key] != value]
-    except (ValueError, KeyError, TypeError) as error:
+        stored = asdict(decoded((folder / _INFO).read_bytes(), _Info))
+    except ValueError as error:
         raise InputError(f"{folder / _INFO}: damaged ({error}); delete the folder, or name another") from None
-    if different:
-        key = different[0]
-        raise InputError(
-            f"{folder} holds teacher vectors of another {key} ({found[key]}, now {info[key]}); name another folder, "
-            "or delete this one"
-        )
+    for key, value in asdict(info).items():
+        if stored[key] != value:
+            raise InputError(
+                f"{folder} holds teacher vectors of another {key} ({stored[key]}, now {value}); name another folder, "
+                "or delete this one"
+            )
 
 
 def _fill(

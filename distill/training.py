@@ -11,10 +11,9 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,23 +21,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baselines.huggingface import Precision, quiet
-from baselines.model_folder import last_checkpoint, read_json, step_of
+from baselines.model_folder import TrainerState, last_checkpoint, read_if_whole
 from distill.development import SCORES, Development
-from distill.progress import Watcher
-from distill.students import encode
-from distill.tokens import Tokens, tokenise
+from distill.report import Watcher
+from distill.sampler import MixedBatches, TrainingPairs, mixed_batches, student_features
+from distill.students import encode, set_up
 from harness.errors import InputError, unknown_name
 from harness.files import write_atomically
-from harness.registry import one_line
 
 if TYPE_CHECKING:
-    from distill.pairs import PairStore
-    from distill.sampler import MixedBatches
+    from baselines.trainer import Schedule, Trainer
+    from distill.pairs import Pairs
     from distill.teacher import TeacherVectors, VectorType
+
+_Log = list[dict[str, int | float]]
 
 _POINTS = 100  # of the loss curve
 _EVALUATIONS = 20  # about as many a training
-# A sentence of the development set costs at most what one costs that is trained on; what it took is measured and said.
+# A sentence of the development set costs at most what a training sentence costs. What it took is measured and reported.
 _DEV_SHARE = 0.04
 _START = "start.json"  # development scores of the start, beside the checkpoints
 _SECONDS, _DEV_SECONDS = "eval_seconds", "eval_dev_seconds"  # as the trainer's log has them
@@ -46,18 +46,18 @@ _SECONDS, _DEV_SECONDS = "eval_seconds", "eval_dev_seconds"  # as the trainer's 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The settings of a training; the defaults are the paper's, for a transformer. `STATIC` has those of static ones.
+    """The settings of a training. The defaults are the paper's, for a transformer; `STATIC` is for static students.
 
     Attributes:
         loss: `mse`, `cosine`, `ranking`, or a sum (`cosine+0.2*ranking`); see `distill.losses`.
         batch_size: pairs a step, over all GPUs.
-        accumulate: a step's batch is computed in so many parts (less memory; `ranking` sees the negatives of a part).
-        learning_rate: at its highest, after the warm-up.
+        accumulate: parts in which a batch is computed (less memory; `ranking` has the negatives of a part only).
+        learning_rate: the highest one, after the warm-up.
         warm_up: steps; at most a tenth of all.
-        epochs: the number of steps is that of so many passes over as many pairs as there are.
+        epochs: passes over as many pairs as there are, which gives the number of steps.
         max_steps: steps at most.
-        eval_steps: development scores and a checkpoint every so many steps. None: some twenty times in a training,
-            less often if that took 5 % of its time.
+        eval_steps: steps between development scores, each with a checkpoint. None: about twenty evaluations in a
+            training, fewer if they took 5 % of its time.
         best_by: the development score that decides which step is the best, see `SCORES`. None: by the loss.
         patience: stop after so many evaluations without a better one.
         temperature: how a corpus's share depends on its size: 0 the same for all, as in the paper; 1 as its size.
@@ -66,7 +66,7 @@ class Recipe:
         matryoshka: the loss is that of these first dimensions, too.
         max_length: tokens after which a transformer cuts a sentence.
         precision: of the matrix products (autocast); the weights are float32 in any case.
-        teacher_dtype: as what the teacher's vectors are stored.
+        teacher_dtype: the format of the teacher's stored vectors.
         dropout: of a transformer's dropout layers; None: as the start has it. Without any (0) a step costs less.
         beta2: of AdamW.
         max_gradient_norm: longer gradients are scaled to this length; 0: none are.
@@ -104,12 +104,12 @@ STATIC = replace(
 
 @dataclass(frozen=True)
 class Fitted:
-    """What came of a training.
+    """The result of a training.
 
     Attributes:
         model: the student, with the weights of the best step.
-        steps: that were taken; fewer than planned if it stopped early.
-        best_step: the one with the best development score, whose weights the model has.
+        steps: how many were taken; fewer than planned if it stopped early.
+        best_step: the step with the best development score, whose weights the model has.
         curve: for every step that was evaluated (0 is the start) `step` and the development scores.
         losses: (step, mean loss since the point before).
         shares: of each corpus in the batches, by name.
@@ -147,60 +147,30 @@ def criterion(recipe: Recipe) -> tuple[str, bool]:
 
 def check_recipe(recipe: Recipe, on_cpu: bool) -> None:
     """Raise InputError if a recipe cannot be followed on any data, or not on this machine."""
-    import torch
+    from baselines.trainer import check_precision
 
     criterion(recipe)
-    if recipe.precision == "fp16" and (on_cpu or not torch.cuda.is_available()):
-        raise InputError("--precision fp16 needs a GPU; take bf16 or fp32")
+    check_precision(recipe.precision, on_cpu)
     if recipe.batch_size % (parts := recipe.accumulate * int(os.environ.get("WORLD_SIZE", "1"))):
         raise InputError(f"a batch of {recipe.batch_size} cannot be cut into {parts} equal parts; change --batch-size")
 
 
 def _log_every(total: int, every: int) -> int:
-    """After how many steps the mean loss is noted: a divisor of `every`, as a resumed training begins a new mean."""
+    """Steps from one logged mean loss to the next: a divisor of `every`, as a resumed training begins a new mean."""
     return next((steps for steps in range(max(1, total // _POINTS), every) if every % steps == 0), every)
 
 
 def evaluate_every(recipe: Recipe, total: int, n_dev_sentences: int) -> int:
-    """After how many of `total` steps the student is evaluated, so that it takes little of the time."""
+    """Steps from one evaluation to the next, so that evaluations take little of the time."""
     cheap = math.ceil(n_dev_sentences / (_DEV_SHARE * 2 * recipe.batch_size))
     wanted = max(cheap, total // _EVALUATIONS)
     # A number with divisors: see `_log_every`.
     return min(total, recipe.eval_steps or math.ceil(wanted / 10) * 10)
 
 
-def mixed_batches(recipe: Recipe, pairs: PairStore, kept: NDArray[np.int64]) -> MixedBatches:
-    """The batches of a training, of numbers in `kept` (those of the pairs that are trained on, ascending).
-
-    Raises:
-        InputError: fewer pairs than a batch.
-    """
-    from distill.sampler import MixedBatches
-
-    sizes = np.diff(np.searchsorted(kept, [*(part.start for part in pairs.parts), len(pairs.source_rows)]))
-    factors = dict(recipe.weights)
-    known = {name for part in pairs.parts for name in (part.name, part.name.rpartition(".")[0])}
-    for name in factors:
-        if name not in known:
-            raise unknown_name("corpus in --weight", name, known)
-    weights = [factors.get(part.name, factors.get(part.name.rpartition(".")[0], 1.0)) for part in pairs.parts]
-    n_pairs = int(sizes[np.array(weights) > 0].sum())
-    if n_pairs < recipe.batch_size:
-        raise InputError(
-            f"{n_pairs:,} pairs to train on are fewer than a batch of {recipe.batch_size:,}; give more, or a smaller "
-            "--batch-size"
-        )
-    total = math.ceil(recipe.epochs * n_pairs / recipe.batch_size)
-    total = min(total, recipe.max_steps or total)
-    repeats = math.ceil(recipe.max_repeats * total * recipe.batch_size / n_pairs)
-    return MixedBatches(
-        sizes.tolist(), recipe.batch_size, total, recipe.seed, recipe.temperature, repeats, weights=weights
-    )
-
-
 def train(
     recipe: Recipe,
-    pairs: PairStore,
+    pairs: Pairs,
     teacher: TeacherVectors,
     student: Any,
     development: Development,
@@ -208,27 +178,27 @@ def train(
     progress: Watcher,
     *,
     projection: NDArray[np.float32] | None = None,
-    on_cpu: bool = False,
 ) -> Fitted:
     """Train a student, or go on with it after the last checkpoint in `folder`.
 
     Args:
-        recipe: how to train.
+        recipe: how to train; see `check_recipe`.
         pairs: the training pairs; those whose source is held out by `development` are left out.
         teacher: vectors of `pairs.sources`, in this order.
         student: a `SentenceTransformer`; it is trained in place.
-        development: what it is judged on.
+        development: what the student is evaluated on.
         folder: for checkpoints. Everything else about a training must be the same if there are some.
-        progress: is told.
+        progress: reports what is done.
         projection: (teacher's dim, student's dim), from the teacher's space into the student's.
-        on_cpu: do not use a GPU that is there.
 
     Raises:
-        InputError: fewer pairs than a batch, dimensions that do not fit, the loss is no number any more (the
+        InputError: fewer pairs than a batch, dimensions that do not fit, the loss is not finite any more (the
             checkpoints are kept), a precision that this machine does not have.
     """
-    check_recipe(recipe, on_cpu)
     from transformers import set_seed
+
+    from baselines.trainer import Schedule
+    from distill.losses import DistillationLoss
 
     kept = development.kept(pairs)
     if recipe.best_by and recipe.best_by.startswith("sts") and development.sts is None:
@@ -240,195 +210,97 @@ def train(
     every = evaluate_every(recipe, total, development.n_sentences)
     set_seed(recipe.seed)
     set_up(student, recipe.dropout)
-
-    def wanted(rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        return teacher[rows] if projection is None else teacher[rows] @ projection
+    projected = teacher.projected(projection)
 
     def evaluate() -> dict[str, float]:
         # In the precision of the training: in another it would take too long.
-        return development.evaluate(lambda texts: encode(student, texts, recipe.precision), wanted)
+        return development.evaluate(lambda texts: encode(student, texts, recipe.precision), projected.__getitem__)
 
     last = last_checkpoint(folder)
-    state = _state_of(last)
     if last is None:
         scores = {f"eval_{name}": value for name, value in evaluate().items()}
         write_atomically(folder / _START, json.dumps(scores).encode())
     else:
-        progress.note(f"goes on after step {step_of(last):,} of {total:,}")
-    columns = _columns(student, pairs, 2 * recipe.batch_size * total, folder.with_name("tokens"), progress)
+        progress.note(f"goes on after step {last.step:,} of {total:,}")
+    history = last.state.log_history if last else []
+    n_texts = 2 * recipe.batch_size * total
+    score, is_greater_better = criterion(recipe)
     trainer = _make_trainer(
         recipe,
-        student,
-        _loss(recipe, student, teacher, projection),
-        _Pairs(pairs, kept),
-        columns,
+        Schedule(
+            name="the training",
+            folder=folder,
+            steps=total,
+            every=every,
+            log_every=_log_every(total, every),
+            warm_up=min(recipe.warm_up, total // 10),
+            best_by=score,
+            is_greater_better=is_greater_better,
+        ),
+        DistillationLoss(student, teacher, recipe.loss, projection=projection, dims=recipe.matryoshka),
+        TrainingPairs(pairs, kept, *student_features(student, pairs, n_texts, folder.with_name("tokens"), progress)),
         batches,
         evaluate,
-        (total, every),
-        folder,
-        _history(state),
+        history,
         progress,
-        on_cpu,
     )
-    if not (state and (state["global_step"] >= total or _has_stopped(recipe, _history(state)))):
-        with quiet():
-            trainer.train(resume_from_checkpoint=str(last) if last else None)
+    if last is None or (last.step < total and not _has_stopped(recipe, history)):
+        trainer.run(last)
         trainer.accelerator.wait_for_everyone()
-        state = _state_of(last_checkpoint(folder))
-    best = int(state["best_global_step"])
+        last = last_checkpoint(folder)
+    if last is None or last.state.best_global_step is None:
+        raise InputError(f"{folder} has lost its checkpoints; begin anew (--fresh)")
     with quiet():
-        trainer._load_from_checkpoint(str(folder / f"checkpoint-{best}"))
+        trainer._load_from_checkpoint(str(folder / f"checkpoint-{last.state.best_global_step}"))
     trainer.accelerator.wait_for_everyone()  # the first process removes the checkpoints when all is done
-    history = _history(state)
-    evaluations = [entry for entry in history if _SECONDS in entry]
+    shares = dict(zip((part.name for part in pairs.parts), map(float, batches.shares()), strict=True))
+    return _fitted(student.eval(), folder, last.state, shares)
+
+
+def _fitted(student: Any, folder: Path, state: TrainerState, shares: dict[str, float]) -> Fitted:
+    """The result of a training by what the trainer logged."""
+    evaluations = [entry for entry in state.log_history if _SECONDS in entry]
+    losses = [entry for entry in state.log_history if "loss" in entry]
+    start = read_if_whole(folder / _START, dict[str, float]) or {}
     return Fitted(
-        model=student.eval(),
-        steps=int(state["global_step"]),
-        best_step=best,
-        curve=[_point({"step": 0, **(read_json(folder / _START) or {})}), *map(_point, evaluations)],
-        losses=[(int(entry["step"]), round(float(entry["loss"]), 6)) for entry in history if "loss" in entry],
-        shares=dict(zip((part.name for part in pairs.parts), map(float, batches.shares()), strict=True)),
+        model=student,
+        steps=state.global_step,
+        best_step=state.best_global_step or 0,
+        curve=[_point({"step": 0, **start}), *map(_point, evaluations)],
+        losses=[(int(entry["step"]), round(float(entry["loss"]), 6)) for entry in losses],
+        shares=shares,
         seconds=evaluations[-1][_SECONDS],
         dev_seconds=evaluations[-1][_DEV_SECONDS],
     )
 
 
-class _Pairs:
-    """The numbers of the pairs to train on; what the trainer takes for a data set."""
-
-    column_names = ("source", "target", "label")
-    _sentence_transformers_preprocessed = True  # the trainer has nothing to add
-
-    def __init__(self, pairs: PairStore, kept: NDArray[np.int64]):
-        self._pairs, self._kept = pairs, kept
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def __getitems__(self, numbers: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """A batch: the rows of the sources, and the numbers of the pairs."""
-        chosen = self._kept[np.asarray(numbers)]
-        return np.asarray(self._pairs.source_rows[chosen], dtype=np.int64), chosen
-
-
-class _BatchParts:
-    """The batches, each cut into as many parts of about one mix as are computed one after the other or beside it."""
-
-    def __init__(self, batches: MixedBatches, parts: int, batch_size: int):
-        self._batches, self._parts = batches, parts
-        self.batch_size, self.drop_last = batch_size // parts, True  # accelerate asks for them
-
-    def __len__(self) -> int:
-        return len(self._batches) * self._parts
-
-    def __iter__(self) -> Iterator[list[int]]:
-        for batch in self._batches:
-            for part in range(self._parts):
-                yield batch[part :: self._parts].tolist()
-
-
-def _loss(recipe: Recipe, student: Any, teacher: TeacherVectors, projection: NDArray[np.float32] | None) -> Any:
-    from distill.losses import DistillationLoss
-
-    return DistillationLoss(student, teacher, recipe.loss, projection=projection, dims=recipe.matryoshka)
-
-
-def set_up(student: Any, dropout: float | None) -> None:
-    """What holds while a student is trained, and is not saved with it."""
-    import torch
-
-    if dropout is not None:
-        for module in student.modules():
-            if isinstance(module, torch.nn.Dropout):
-                module.p = dropout
-    if student.device.type == "cpu" and student.transformers_model is not None:
-        # The fused kernel's gradient is slow there (benchmarks/training.py).
-        student.transformers_model.set_attn_implementation("eager")
-
-
-def _columns(
-    student: Any, pairs: PairStore, n_texts: int, folder: Path, progress: Watcher
-) -> Callable[[NDArray[np.int64], NDArray[np.int64]], tuple[dict[str, Any], dict[str, Any]]]:
-    """What turns a batch into a student's input: sources, by their rows, and targets, by the numbers of the pairs.
-
-    `n_texts` is how many a training reads. A static student, whose steps are fast, has them tokenised beforehand if
-    that are more than there are.
-    """
-    import torch
-
-    sources, targets = pairs.sources, pairs.targets
-    prompt = student.prompts.get(student.default_prompt_name or "") or None
-    if prompt or not _is_static(student):
-        return lambda rows, numbers: (
-            dict(student.preprocess([sources[row] for row in rows.tolist()], prompt=prompt)),
-            dict(student.preprocess([targets[number] for number in numbers.tolist()], prompt=prompt)),
-        )
-    tokenizer = student[0].tokenizer
-
-    def features(ids: NDArray[np.int64], starts: NDArray[np.int64]) -> dict[str, Any]:
-        return {"input_ids": torch.from_numpy(ids), "offsets": torch.from_numpy(starts)}
-
-    if n_texts > len(sources) + len(targets):
-        note = partial(progress.count, "texts tokenised")
-        of_sources = Tokens.build(tokenizer, sources, folder / "sources", note)
-        of_targets = Tokens.build(tokenizer, targets, folder / "targets", note)
-        return lambda rows, numbers: (features(*of_sources.bags(rows)), features(*of_targets.bags(numbers)))
-
-    def read(texts: Sequence[str]) -> dict[str, Any]:
-        ids, lengths = tokenise(tokenizer, texts)
-        return features(ids, np.cumsum(lengths) - lengths)
-
-    return lambda rows, numbers: (
-        read([sources[row] for row in rows.tolist()]),
-        read([targets[number] for number in numbers.tolist()]),
-    )
-
-
-def _is_static(student: Any) -> bool:
-    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-
-    return isinstance(student[0], StaticEmbedding)
-
-
 def _make_trainer(
     recipe: Recipe,
-    student: Any,
+    schedule: Schedule,
     loss: Any,
-    dataset: _Pairs,
-    columns: Callable[[NDArray[np.int64], NDArray[np.int64]], tuple[dict[str, Any], dict[str, Any]]],
+    pairs: TrainingPairs,
     batches: MixedBatches,
     evaluate: Callable[[], dict[str, float]],
-    steps: tuple[int, int],
-    folder: Path,
-    before: list[dict[str, Any]],
+    history: _Log,
     progress: Watcher,
-    on_cpu: bool,
-) -> Any:
-    import torch
-    from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+) -> Trainer:
+    """The trainer of `loss.model`. `history` is what earlier processes logged."""
     from sentence_transformers.base.evaluation import BaseEvaluator
-    from torch.utils.data import DataLoader
-    from transformers import PrinterCallback, TrainerCallback
+    from transformers import TrainerCallback
 
-    total, every = steps
-    score, is_greater_better = criterion(recipe)
-    clock = _Clock(before)
+    from baselines.trainer import Trainer
 
-    def collate(batch: tuple[NDArray[np.int64], NDArray[np.int64]]) -> dict[str, Any]:
-        source, target = columns(*batch)
-        inputs = {f"source_{key}": value for key, value in source.items()}
-        inputs |= {f"target_{key}": value for key, value in target.items()}
-        return {**inputs, "label": torch.from_numpy(batch[0])}
+    total = schedule.steps
+    clock = _Clock(history)
 
     class Evaluator(BaseEvaluator):  # type: ignore[misc]
         """The development scores, and the time."""
 
         def __call__(self, model: Any, *args: Any, **options: Any) -> dict[str, float]:
-            if not _is_finite(student):
-                raise _diverged(f"weights after step {trainer.state.global_step:,} are no numbers", folder)
             with clock.evaluation():
                 scores = evaluate()
-            progress.note(f"step {trainer.state.global_step:,} of {total:,}: dev {listed(scores)}")
+            shown = ", ".join(f"{name} {value:.4g}" for name, value in scores.items() if ":" not in name)
+            progress.note(f"step {trainer.state.global_step:,} of {total:,}: dev {shown}")
             return {**scores, "seconds": clock.seconds, "dev_seconds": clock.dev_seconds}
 
     class Callbacks(TrainerCallback):  # type: ignore[misc]
@@ -445,82 +317,37 @@ def _make_trainer(
 
         def on_evaluate(self, args: Any, state: Any, control: Any, **options: Any) -> None:
             if _has_stopped(recipe, state.log_history) and state.global_step < total:
-                progress.note(f"stops early: no better dev {score} in {recipe.patience} evaluations")
+                progress.note(f"stops early: no better dev {schedule.best_by} in {recipe.patience} evaluations")
                 control.should_training_stop = True
 
-    class Trainer(SentenceTransformerTrainer):  # type: ignore[misc]
-        """The library's trainer with batches of our own; it refuses numbers that are none, and writes no pickled
-        arguments and no model card."""
-
-        last_loss = 0.0
-
-        def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
-            pass
+    class MixingTrainer(Trainer):
+        """A trainer with the batches of this training."""
 
         def get_train_dataloader(self) -> Any:
             self.accelerator.even_batches = False
             parts = recipe.accumulate * self.args.world_size
-            sampler = _BatchParts(batches, parts, recipe.batch_size)
-            pin = torch.cuda.is_available() and not on_cpu
-            loader: Any = DataLoader  # its types know no data set that reads batch by batch
-            return self.accelerator.prepare(loader(dataset, batch_sampler=sampler, collate_fn=collate, pin_memory=pin))
+            loader = pairs.loader(batches, recipe.batch_size, parts, self.args.dataloader_pin_memory)
+            return self.accelerator.prepare(loader)
 
-        def compute_loss(self, *args: Any, **options: Any) -> Any:
-            found = super().compute_loss(*args, **options)
-            self.last_loss = found.item()
-            if not math.isfinite(self.last_loss):
-                raise _diverged(f"the loss of step {self.state.global_step + 1:,} is {self.last_loss}", folder)
-            return found
-
-        def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-            student.save_pretrained(output_dir, create_model_card=False)
-
-    try:
-        arguments = SentenceTransformerTrainingArguments(
-            output_dir=str(folder),
-            max_steps=total,
-            gradient_accumulation_steps=recipe.accumulate,
-            learning_rate=recipe.learning_rate,
-            warmup_steps=min(recipe.warm_up, total // 10),
-            adam_beta2=recipe.beta2,
-            max_grad_norm=recipe.max_gradient_norm,
-            bf16=recipe.precision == "bf16",
-            fp16=recipe.precision == "fp16",
-            use_cpu=student.device.type == "cpu",  # where there is no GPU, too: else bf16 is refused
-            seed=recipe.seed,
-            eval_strategy="steps",
-            eval_steps=every,
-            save_strategy="steps",
-            save_steps=every,
-            save_total_limit=2,  # the last and the best; with 1, the last would go at the end
-            metric_for_best_model=score,
-            greater_is_better=is_greater_better,
-            logging_steps=_log_every(total, every),
-            logging_nan_inf_filter=False,
-            disable_tqdm=True,
-            report_to="none",
-        )
-    except ValueError as error:  # a precision that this machine does not have
-        raise InputError(f"this machine cannot train so: {one_line(error)}") from error
-    # DataParallel, which the library takes where no launcher is, would cut a static student's bags in two.
-    arguments._n_gpu = min(arguments.n_gpu, 1)
-    trainer = Trainer(
-        model=student,
-        args=arguments,
-        train_dataset=dataset,
-        loss=loss,
-        evaluator=Evaluator(),
-        callbacks=[Callbacks()],
+    trainer = MixingTrainer(
+        schedule,
+        loss.model,
+        recipe.precision,
+        parts={"train_dataset": pairs, "loss": loss, "evaluator": Evaluator(), "callbacks": [Callbacks()]},
+        gradient_accumulation_steps=recipe.accumulate,
+        learning_rate=recipe.learning_rate,
+        adam_beta2=recipe.beta2,
+        max_grad_norm=recipe.max_gradient_norm,
+        seed=recipe.seed,
     )
-    trainer.remove_callback(PrinterCallback)  # it prints to stdout
     return trainer
 
 
 class _Clock:
-    """How long a training has taken, with what it took in earlier processes, and its evaluations."""
+    """Measures the time of a training and of its evaluations, earlier processes included."""
 
-    def __init__(self, history: list[dict[str, Any]]):
-        last: dict[str, Any] = next((entry for entry in reversed(history) if _SECONDS in entry), {})
+    def __init__(self, history: _Log):
+        last: Mapping[str, float] = next((entry for entry in reversed(history) if _SECONDS in entry), {})
         self._before = float(last.get(_SECONDS, 0.0))
         self.dev_seconds = float(last.get(_DEV_SECONDS, 0.0))
         self._start = time.perf_counter()
@@ -531,7 +358,7 @@ class _Clock:
 
     @property
     def seconds(self) -> float:
-        """Since the training began."""
+        """The time since the training began."""
         return self._before + time.perf_counter() - self._start
 
     @contextmanager
@@ -542,19 +369,14 @@ class _Clock:
         self.dev_seconds += time.perf_counter() - start
 
 
-def listed(scores: Mapping[str, float]) -> str:
-    """The main development scores in one line."""
-    return ", ".join(f"{name} {value:.4g}" for name, value in scores.items() if ":" not in name and name != "step")
-
-
 def _point(entry: Mapping[str, float]) -> dict[str, float]:
     """The development scores of an entry in the trainer's log."""
     scores = {name.removeprefix("eval_"): round(value, 6) for name, value in entry.items() if name.startswith("eval_")}
-    own = {"runtime", "samples_per_second", "steps_per_second", "seconds", "dev_seconds"}
-    return {"step": entry["step"], **{name: value for name, value in scores.items() if name not in own}}
+    times = {"runtime", "samples_per_second", "steps_per_second", "seconds", "dev_seconds"}
+    return {"step": entry["step"], **{name: value for name, value in scores.items() if name not in times}}
 
 
-def _has_stopped(recipe: Recipe, history: list[dict[str, Any]]) -> bool:
+def _has_stopped(recipe: Recipe, history: _Log) -> bool:
     """Whether the last `patience` evaluations were no better than one before."""
     score, is_greater_better = criterion(recipe)
     values = [entry[f"eval_{score}"] for entry in history if f"eval_{score}" in entry]
@@ -562,24 +384,3 @@ def _has_stopped(recipe: Recipe, history: list[dict[str, Any]]) -> bool:
         return False
     best = values.index(max(values) if is_greater_better else min(values))
     return len(values) - 1 - best >= recipe.patience
-
-
-def _state_of(checkpoint: Path | None) -> dict[str, Any]:
-    """The trainer's state in a checkpoint; empty if there is none."""
-    return (read_json(checkpoint / "trainer_state.json") if checkpoint else None) or {}
-
-
-def _history(state: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The trainer's log."""
-    return list(state.get("log_history", []))
-
-
-def _is_finite(student: Any) -> bool:
-    return all(bool(weights.isfinite().all()) for weights in student.parameters())
-
-
-def _diverged(what: str, folder: Path) -> InputError:
-    return InputError(
-        f"the training has diverged: {what}; the checkpoints are kept in {folder}; begin anew (--fresh) with a lower "
-        "--learning-rate, or with --precision fp32"
-    )

@@ -1,9 +1,12 @@
-"""A student's vocabulary: its own tokenizer, or the pieces of an XLM-R style tokenizer that pay."""
+"""A student's vocabulary and tokens: its own tokenizer, or the most frequent pieces of an XLM-R style tokenizer."""
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -11,6 +14,7 @@ from numpy.typing import NDArray
 
 from baselines.huggingface import legal_text
 from harness.errors import InputError
+from harness.files import write_atomically
 
 UNKNOWN = "<unk>"
 _COUNT_AT_ONCE = 8192
@@ -29,13 +33,20 @@ def train_tokenizer(texts: Iterable[str], kind: Literal["unigram", "bpe"] = "uni
     """
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-    options: dict[str, Any] = {"vocab_size": size, "special_tokens": [UNKNOWN], "show_progress": False}
     if kind == "unigram":
         tokenizer = Tokenizer(models.Unigram())
-        trainer: Any = trainers.UnigramTrainer(unk_token=UNKNOWN, **options)
+        trainer: Any = trainers.UnigramTrainer(
+            vocab_size=size, special_tokens=[UNKNOWN], unk_token=UNKNOWN, show_progress=False
+        )
     elif kind == "bpe":
         tokenizer = Tokenizer(models.BPE(unk_token=UNKNOWN))
-        trainer = trainers.BpeTrainer(min_frequency=2, limit_alphabet=max(1, size // 2), **options)
+        trainer = trainers.BpeTrainer(
+            vocab_size=size,
+            special_tokens=[UNKNOWN],
+            min_frequency=2,
+            limit_alphabet=max(1, size // 2),
+            show_progress=False,
+        )
     else:
         raise InputError(f"a tokenizer is of kind unigram or bpe, not {kind!r}")
     tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
@@ -51,7 +62,7 @@ def train_tokenizer(texts: Iterable[str], kind: Literal["unigram", "bpe"] = "uni
 
 
 def _in_order(tokenizer_json: str) -> str:
-    """A Unigram tokenizer as it was trained, but the same one each time: pieces by score, then by their characters.
+    """Sort the pieces of a trained Unigram tokenizer by score, then by characters, so that it is always the same.
 
     The library's trainer goes through hash tables. It gives the characters that it did not score itself the lowest
     score plus 0, 1, 2, ... ten-thousandths, as they come; here all of them have the lowest.
@@ -94,12 +105,14 @@ def balanced(counts: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float64]:
 
     The root keeps a language with little text from losing its vocabulary to one with much.
     """
-    return np.asarray(sum(np.sqrt(one) for one in counts.values()), dtype=np.float64)
+    return np.asarray(sum(np.sqrt(of_language) for of_language in counts.values()), dtype=np.float64)
 
 
 def frequencies(counts: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float64]:
     """Each token's relative frequency, the mean over the languages; they add up to 1."""
-    return np.asarray(np.mean([one / max(1, one.sum()) for one in counts.values()], axis=0), dtype=np.float64)
+    return np.asarray(
+        np.mean([of_language / max(1, of_language.sum()) for of_language in counts.values()], axis=0), dtype=np.float64
+    )
 
 
 def prune_tokenizer(
@@ -167,7 +180,7 @@ def prune_tokenizer(
     return json.dumps(content, ensure_ascii=False), np.array(ids, dtype=np.int64)
 
 
-def _renumber(processor: dict[str, Any], new: Mapping[int, int]) -> None:
+def _renumber(processor: Any, new: Mapping[int, int]) -> None:
     """Give the special tokens of a post-processor their new numbers."""
     for token in (processor.get("special_tokens") or {}).values():  # TemplateProcessing
         token["ids"] = [new[number] for number in token["ids"]]
@@ -189,5 +202,64 @@ def piece_texts(tokenizer: Any) -> list[str]:
 
 
 def _n_tokens(tokenizer: Any) -> int:
-    """How many rows a table for the tokenizer has: one more than the highest number of a token."""
+    """The number of rows of a table for the tokenizer: one more than the highest number of a token."""
     return int(max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)) + 1
+
+
+class Tokens:
+    """The token numbers of many texts in a file, memory-mapped: a static student reads a text again and again.
+
+    Args:
+        ids: int32, of all texts one after the other.
+        starts: int64, where each text begins, and at last the end.
+    """
+
+    def __init__(self, ids: NDArray[np.int32], starts: NDArray[np.int64]):
+        self._ids, self._starts = ids, starts
+
+    @classmethod
+    def build(
+        cls, tokenizer: Any, texts: Sequence[str], path: Path, progress: Callable[[int, int], None] | None = None
+    ) -> Tokens:
+        """The tokens of `texts` by a `tokenizers.Tokenizer`, in `path` and `PATH.starts`; they are read if these exist.
+
+        Raises:
+            OSError: they cannot be written.
+        """
+        starts_path = path.with_suffix(".starts")
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part = path.with_suffix(f".{os.getpid()}.part")  # other processes may write the same
+            counts = [np.zeros(1, dtype=np.int64)]
+            with part.open("wb") as file:
+                for first in range(0, len(texts), _COUNT_AT_ONCE):
+                    ids, lengths = tokenise(tokenizer, texts[first : first + _COUNT_AT_ONCE])
+                    file.write(ids.astype(np.int32).tobytes())
+                    counts.append(lengths)
+                    if progress:
+                        progress(min(first + _COUNT_AT_ONCE, len(texts)), len(texts))
+            write_atomically(starts_path, np.cumsum(np.concatenate(counts)).tobytes())
+            part.replace(path)  # the last thing: with it, both are whole
+        starts = np.fromfile(starts_path, dtype=np.int64)
+        if not starts[-1]:  # an empty file cannot be mapped
+            return cls(np.zeros(0, dtype=np.int32), starts)
+        return cls(np.memmap(path, dtype=np.int32, mode="r"), starts)
+
+    def bags(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The token numbers of some texts one after the other, and where each of them begins; int64."""
+        starts = self._starts[rows]
+        lengths = self._starts[rows + 1] - starts
+        ends = np.cumsum(lengths)
+        begins = ends - lengths
+        places = np.repeat(starts - begins, lengths) + np.arange(int(ends[-1]) if len(ends) else 0)
+        return self._ids[places].astype(np.int64), begins
+
+
+def tokenise(tokenizer: Any, texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The token numbers of texts one after the other, and how many each has; int64.
+
+    As sentence-transformers' static module does it, without the positions in the text that it asks for.
+    """
+    tokens = [encoding.ids for encoding in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+    lengths = np.fromiter(map(len, tokens), dtype=np.int64, count=len(tokens))
+    return np.fromiter(itertools.chain.from_iterable(tokens), dtype=np.int64, count=int(lengths.sum())), lengths

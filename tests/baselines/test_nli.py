@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from tiny_models import SENTENCES, write_bert
 
-from baselines import nli
+from baselines import model_folder, nli
 from baselines.huggingface import folder_digest
-from baselines.labelled_pairs import ScoredPairs
 from baselines.nli import Recipe, Stage, resolve_start, train
 from baselines.sentence_transformer import load
+from baselines.training_data import ScoredPairs
 from harness.data.nli import NLIPairs
 from harness.errors import InputError
 
@@ -104,7 +104,9 @@ def test_softmax_classifier_over_u_v_and_their_difference(plain, tmp_path, capsy
 
     pairs, out = entailed(8, 0), tmp_path / "model"
     recipe = Recipe(batch_size=8, learning_rate=0.0, max_steps=1, max_length=20)
-    monkeypatch.setattr(nli.shutil, "rmtree", lambda path, **options: None)  # the classifier is not in the model
+    monkeypatch.setattr(
+        model_folder.shutil, "rmtree", lambda path, **options: None
+    )  # the classifier is not in the model
     run(plain, out, Stage("nli", pairs, 1), recipe=recipe, dev={})
     heads = load_file(tmp_path / "model.training/nli/checkpoint-1/classifier.safetensors")
     assert {name: value.shape for name, value in heads.items()} == {"weight": (3, 3 * 32), "bias": (3,)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,8 +17,8 @@ WORDS = sorted({word.strip(",") for text in SENTENCES for word in text.split()})
 
 
 def test_names_on_the_model_card_are_text() -> None:
-    from baselines.model_card import model_card
     from baselines.nli import Trained
+    from baselines.train_baseline import model_card
     from baselines.training_data import UsedFile
 
     def body(text: str) -> str:
@@ -82,7 +83,7 @@ def test_from_the_command_line_to_a_score(leaderboard, data, start, tmp_path):
     assert "stage nli: 30 pairs, 8 steps of 8" in done.stderr and "stage sts: 18 pairs, 12 steps of 8" in done.stderr
     assert "Traceback" not in done.stderr and "it/s" not in done.stderr
 
-    card = (folder / "README.md").read_text(encoding="utf-8")
+    card = re.sub(" +", " ", (folder / "README.md").read_text(encoding="utf-8"))
     assert f"leaderboard train-baseline tiny-bert --name tiny-nli-stsb {' '.join(options[:-1])}\n" in card
     assert "| seed | `42` |" in card and "CC BY-SA 4.0 (SNLI)" in card and "| AllNLI.tsv | training | 30 |" in card
     assert not any(str(place) in card for place in (tmp_path, data, Path(start).parent))

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from baselines.labelled_pairs import read_sts
-from baselines.training_data import load_nli, load_sts
+from baselines.training_data import load_nli, load_sts, read_sts
 from harness.data import DataDir, open_data_dir
 from harness.data.nli import read_nli
 from harness.errors import InputError

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distill.filters import _WIDE, REASONS, Filters
+from distill.pairs import _WIDE, REASONS, Filters
 from harness.errors import InputError
 from harness.tasks.leakage import EvaluationSentences
 

@@ -17,8 +17,11 @@ torch.set_num_threads(1)
 from safetensors.numpy import load_file  # noqa: E402
 
 from baselines import sentence_transformer  # noqa: E402
-from distill.interpolate import RECORD_FILE, interpolate  # noqa: E402
-from distill.students import transformer_student  # noqa: E402
+from distill.students import (  # noqa: E402
+    RECORD_FILE,
+    interpolate,
+    transformer_student,
+)
 
 TABLE = "embeddings.word_embeddings.weight"
 

@@ -14,8 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from distill.corpora import Corpus, find_corpora, read_pairs
-from distill.filters import Filters
-from distill.pairs import PairStore
+from distill.pairs import Filters, PairStore
 from harness.errors import InputError
 from harness.tasks.leakage import EvaluationSentences
 

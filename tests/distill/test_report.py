@@ -59,13 +59,15 @@ def test_names_are_text() -> None:
 def _grid_page(folder: Path, texts: Mapping[str, str], table: str = "made") -> str:
     """The page of a grid of which every text is one of these."""
     text = "\n".join(texts.values())
-    settings = Settings(student=text)
-    column, rows = Column(text, Score("sts17", "en-en", "spearman"), {}), [Row(one, {}) for one in texts.values()]
-    grid = Grid(name=text, teacher=text, seeds=(1,), tables=[Table(table, text, [column], rows, settings)])
+    settings, score = Settings(student=text), Score("sts17", "en-en", "spearman")
+    rows = [Row(name=name) for name in texts.values()]
+    columns = [Column(title=text, score=str(score))]
+    tables = [Table(name=table, title=text, columns=columns, rows=rows, student=text)]
+    grid = Grid(name=text, teacher=text, seeds=(1,), tables=tables)
     run = ablation_page.Run(
         settings, 1, "", "", 10, 1, 1, {"sts17/en-en/spearman": 1.0}, 1.0, {"processor": text}, {}, None
     )
-    scores = {settings: {column.score: column.score}}
+    scores = {settings: {score: score}}
     ablation_page.write_page(folder, grid, scores, [run], [f"{text}.de"])
     return (folder / ablation_page.PAGE_FILE).read_text()
 

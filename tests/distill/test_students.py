@@ -13,7 +13,6 @@ sentence_transformers = pytest.importorskip("sentence_transformers")
 tokenizers = pytest.importorskip("tokenizers")
 torch.set_num_threads(1)
 
-from distill.compact import compact_tokenizer, quantised, save_compact  # noqa: E402
 from distill.start import Start  # noqa: E402
 from distill.static import load  # noqa: E402
 from distill.students import (  # noqa: E402
@@ -24,6 +23,7 @@ from distill.students import (  # noqa: E402
     transformer_student,
     with_fitted_projection,
 )
+from distill.transformer import compact_tokenizer, quantised, save_compact  # noqa: E402
 from distill.vocabulary import balanced, count_tokens, frequencies, prune_tokenizer, train_tokenizer  # noqa: E402
 
 TEXTS = [text for text in SENTENCES if text and len(text) < 30]
