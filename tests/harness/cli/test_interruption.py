@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import random
@@ -12,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+import encoders
 import numpy as np
 import pytest
 
@@ -21,21 +23,12 @@ pytestmark = pytest.mark.slow
 
 LEADERBOARD = str(Path(sys.executable).parent / "leaderboard")
 
-ENCODERS = """
+ENCODERS = (
+    inspect.getsource(encoders)
+    + """
 import hashlib
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-
-import numpy as np
-
-
-class Letters:
-    name, fingerprint, dim, uses_lang = "letters", "letters-v1", 16, False
-
-    def encode(self, sentences, *, lang=None):
-        rows = [np.bincount([ord(c) % 16 for c in s], minlength=16) for s in sentences]
-        return np.array(rows, np.float32).reshape(len(sentences), 16)
 
 
 class Slow(Letters):
@@ -84,6 +77,7 @@ def busy(): return Busy()
 def threads(): return Threads()
 def random(): return Random()
 """
+)
 
 # Forks a process a run, after one of its own: a start takes no time then, and a kill meets the work. Reads how long to
 # wait before the kill; answers what became of the process.

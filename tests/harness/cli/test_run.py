@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import resource
@@ -11,23 +12,18 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
+import encoders
 import pytest
 from command_line import one_line_error
 
 Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
 
-ENCODERS = """
-import numpy as np
-
-class Letters:
-    name, fingerprint, dim, uses_lang = "letters", "letters-v1", 32, False
-
-    def encode(self, sentences, *, lang=None):
-        rows = [np.bincount([ord(c) % 32 for c in s], minlength=32) for s in sentences]
-        return np.array(rows, np.float32).reshape(len(sentences), 32)
-
+ENCODERS = (
+    inspect.getsource(encoders)
+    + """
 class Changed(Letters):
     def __init__(self, change):
+        super().__init__()
         self.change, self.fingerprint = change, change.__name__
 
     def encode(self, sentences, *, lang=None):
@@ -54,6 +50,7 @@ def crashing():
         return vectors
     return Changed(crash)
 """
+)
 
 
 @pytest.fixture
