@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -66,8 +65,8 @@ def leaderboard(tmp_path: Path, fork_servers: Iterator[ForkServer]) -> Leaderboa
 
     def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         everything = {**os.environ, **environment}
-        if sys.platform == "linux" and all(name.startswith("HARNESS_") or name == "COLUMNS" for name in environment):
-            return next(fork_servers).run(arguments, tmp_path, everything, timeout=600)
+        if all(name.startswith("HARNESS_") or name == "COLUMNS" for name in environment):
+            return next(fork_servers).run(arguments, tmp_path, everything)
         return subprocess.run(
             [LEADERBOARD, *arguments],
             cwd=tmp_path,
@@ -77,5 +76,24 @@ def leaderboard(tmp_path: Path, fork_servers: Iterator[ForkServer]) -> Leaderboa
             text=True,
             timeout=600,
         )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def torch_server() -> Iterator[ForkServer]:
+    """A server that has imported torch, and what encodes and trains with it; its commands have one thread."""
+    libraries = ("torch", "transformers", "sentence_transformers", "accelerate", "datasets", "matplotlib.pyplot")
+    server = ForkServer(*libraries, environment={**os.environ, "OMP_NUM_THREADS": "1"})
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def torch_leaderboard(tmp_path: Path, torch_server: ForkServer) -> Leaderboard:
+    """As `leaderboard`, in forks of a process that has imported torch."""
+
+    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return torch_server.run(arguments, tmp_path, {**os.environ, **environment})
 
     return run
