@@ -4,7 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO_RESULTS ?= demo-results
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-TEST_ARGS ?= -n auto
+# Neighbours stay in one process, where what they share is imported and built once, until the other one is idle.
+TEST_ARGS ?= -n auto --dist worksteal
 
 .PHONY: demo test test-nightly test-adapters lint test-light benchmark benchmark-mining clean
 

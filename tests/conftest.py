@@ -11,6 +11,10 @@ from pathlib import Path
 import pytest
 from fork_server import LEADERBOARD, ForkServer
 
+# The processes of pytest-xdist share the cores: each with a thread a core, they would wait for each other.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Where the tests run in the background, a shell has them ignore Ctrl-C, and commands that they start would do so too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
