@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from fork_server import LEADERBOARD, ForkServer
 
-# The processes of pytest-xdist share the cores: each with a thread a core, they would wait for each other.
+# Read when a library with threads is imported. Threads that have nothing to do sleep, and where pytest-xdist has filled
+# the cores with processes, each has one thread: on busy cores, waiting for another thread was most of a test's time.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 

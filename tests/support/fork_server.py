@@ -71,7 +71,7 @@ class ForkServer:
                 )
         return Forked(self, self.ask([[*arguments], str(cwd), {**environment}, str(output), str(errors)]))
 
-    def ask(self, request: object, timeout: float = 60) -> Any:
+    def ask(self, request: object, timeout: float = 600) -> Any:
         """The server's answer.
 
         Raises:
