@@ -18,8 +18,9 @@ demo: $(VENV)/.demo
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(TEST_ARGS)
 
-# What takes too long for every change: thousands of damaged files.
+# What takes too long for every change: longer versions of tests, thousands of damaged files.
 test-nightly: $(VENV)/.test
+	$(BIN)/python -m pytest $(TEST_ARGS) -m nightly
 	HARNESS_MUTATIONS=5000 $(BIN)/python -m pytest $(TEST_ARGS) tests/test_mutated_files.py
 
 # Only the adapters, through the real libraries: LASER, TensorFlow Hub, transformers, training.
@@ -33,7 +34,7 @@ lint: $(VENV)/.test
 
 # The light core's tests on another Python, but for the slow ones: make test-light PYTHON=python3.13 VENV=.venvs/3.13
 test-light: $(VENV)/.light
-	$(BIN)/python -m pytest $(TEST_ARGS) -m "not slow"
+	$(BIN)/python -m pytest $(TEST_ARGS) -m "not slow and not nightly"
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

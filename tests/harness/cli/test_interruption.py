@@ -155,7 +155,8 @@ def start(folder: Path, *arguments: str, cache: str = "cache") -> subprocess.Pop
     )
 
 
-def test_killed_at_any_moment_and_run_again_gives_the_same_numbers(folder: Path) -> None:
+@pytest.mark.parametrize("n_kills", [10, pytest.param(50, marks=pytest.mark.nightly)])
+def test_killed_at_any_moment_and_run_again_gives_the_same_numbers(folder: Path, n_kills: int) -> None:
     undisturbed = start(folder, *RUN)
     errors = undisturbed.communicate(timeout=600)[1]
     assert undisturbed.returncode == 0, errors
@@ -186,7 +187,7 @@ def test_killed_at_any_moment_and_run_again_gives_the_same_numbers(folder: Path)
     assert forks.stdout.readline() == "ready\n", (folder / "stderr.txt").read_text()
     begin_anew()
     moments, latest, n_killed, n_finished, killed_now = random.Random(5), 0.5, 0, 0, 0
-    while n_killed < 30 or n_finished < 2:
+    while n_killed < n_kills or n_finished < 2:
         code = run(moments.uniform(0, latest))
         latest *= 1.1 if code else 0.8  # however fast the machine: about two kills a run that gets through
         if code == -signal.SIGKILL:
