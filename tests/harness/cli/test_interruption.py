@@ -29,6 +29,7 @@ ENCODERS = (
 import hashlib
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 
 class Slow(Letters):
