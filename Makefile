@@ -32,7 +32,7 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The light core's tests on another Python, but for the slow ones: make test-light PYTHON=python3.13 VENV=.venvs/3.13
+# The light core's tests, but for the slow ones; on another Python: make test-light PYTHON=python3.13 VENV=.venvs/3.13
 test-light: $(VENV)/.light
 	$(BIN)/python -m pytest $(TEST_ARGS) -m "not slow and not nightly"
 
