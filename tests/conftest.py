@@ -89,6 +89,7 @@ def leaderboard(tmp_path: Path, fork_servers: Iterator[ForkServer]) -> Leaderboa
 @pytest.fixture(scope="session")
 def torch_server() -> Iterator[ForkServer]:
     """A server that has imported torch, and what encodes and trains with it; its commands have one thread."""
+    pytest.importorskip("torch")
     libraries = ("torch", "transformers", "sentence_transformers", "accelerate", "datasets", "matplotlib.pyplot")
     server = ForkServer(*libraries, environment={**os.environ, "OMP_NUM_THREADS": "1"})
     yield server
