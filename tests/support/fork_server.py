@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 LEADERBOARD = str(Path(sys.executable).parent / "leaderboard")
-_CAN_FORK = sys.platform == "linux"  # elsewhere, system libraries do not bear it
+_CAN_FORK = sys.platform == "linux"  # elsewhere, some system libraries do not work in a fork
 
 
 class ForkServer:
-    """Runs `leaderboard` in forks of one process; where that does not go, in new processes.
+    """Runs `leaderboard` in forks of one process; in new processes where the system cannot fork safely.
 
     Args:
         modules: what that process imports in addition to all of `harness`.
