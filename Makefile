@@ -4,7 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO_RESULTS ?= demo-results
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-TEST_ARGS ?= -n auto
+# Neighbours stay in one process, where what they share is imported and built once, until the other one is idle.
+TEST_ARGS ?= -n auto --dist worksteal
 
 .PHONY: demo test test-nightly test-adapters lint test-light benchmark benchmark-mining clean
 
@@ -17,8 +18,9 @@ demo: $(VENV)/.demo
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(TEST_ARGS)
 
-# What takes too long for every change: thousands of damaged files.
+# What takes too long for every change: longer versions of tests, thousands of damaged files.
 test-nightly: $(VENV)/.test
+	$(BIN)/python -m pytest $(TEST_ARGS) -m nightly
 	HARNESS_MUTATIONS=5000 $(BIN)/python -m pytest $(TEST_ARGS) tests/test_mutated_files.py
 
 # Only the adapters, through the real libraries: LASER, TensorFlow Hub, transformers, training.
@@ -31,9 +33,9 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The light core's tests on another Python, but for the slow ones: make test-light PYTHON=python3.13 VENV=.venvs/3.13
+# The light core's tests, but for the slow ones; on another Python: make test-light PYTHON=python3.13 VENV=.venvs/3.13
 test-light: $(VENV)/.light
-	$(BIN)/python -m pytest $(TEST_ARGS) -m "not slow"
+	$(BIN)/python -m pytest $(TEST_ARGS) -m "not slow and not nightly"
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

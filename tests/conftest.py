@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from fork_server import LEADERBOARD, ForkServer
+
+# Read when a library with threads is imported. Threads that have nothing to do sleep, and where pytest-xdist has filled
+# the cores with processes, each has one thread: on busy cores, waiting for another thread was most of a test's time.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Where the tests run in the background, a shell has them ignore Ctrl-C, and commands that they start would do so too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -38,19 +44,63 @@ def real_data() -> Path:
 Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+@pytest.fixture(scope="session")
+def fork_servers() -> Iterator[Iterator[ForkServer]]:
+    """Two servers in turn: string hashes, and so the order of sets, differ between two commands of a test."""
+    started: list[ForkServer] = []
+
+    def in_turn() -> Iterator[ForkServer]:
+        for _ in range(2):
+            started.append(ForkServer())
+            yield started[-1]
+        while True:
+            yield from started
+
+    yield in_turn()
+    for server in started:
+        server.close()
+
+
 @pytest.fixture
-def leaderboard(tmp_path: Path) -> Leaderboard:
-    """Runs the command line in an empty folder, as a user does: `leaderboard("show", "--format", "json")`."""
+def leaderboard(tmp_path: Path, fork_servers: Iterator[ForkServer]) -> Leaderboard:
+    """Runs the command line in an empty folder, as a user does: `leaderboard("show", "--format", "json")`.
+
+    The process is forked from one that has imported the harness, unless the test gives a variable of the environment
+    that may be read before that.
+    """
 
     def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        everything = {**os.environ, **environment}
+        if all(name.startswith("HARNESS_") or name == "COLUMNS" for name in environment):
+            return next(fork_servers).run(arguments, tmp_path, everything)
         return subprocess.run(
-            [str(Path(sys.executable).parent / "leaderboard"), *arguments],
+            [LEADERBOARD, *arguments],
             cwd=tmp_path,
-            env={**os.environ, **environment},
+            env=everything,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=600,
         )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def torch_server() -> Iterator[ForkServer]:
+    """A server that has imported torch, and what encodes and trains with it; its commands have one thread."""
+    pytest.importorskip("torch")
+    libraries = ("torch", "transformers", "sentence_transformers", "accelerate", "datasets", "matplotlib.pyplot")
+    server = ForkServer(*libraries, environment={**os.environ, "OMP_NUM_THREADS": "1"})
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def torch_leaderboard(tmp_path: Path, torch_server: ForkServer) -> Leaderboard:
+    """As `leaderboard`, in forks of a process that has imported torch."""
+
+    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return torch_server.run(arguments, tmp_path, {**os.environ, **environment})
 
     return run

@@ -63,14 +63,14 @@ def test_a_model_that_is_made_here_says_how(leaderboard):
     assert "make it first: leaderboard data fetch allnli stsb sts17 && leaderboard train-baseline" in error
 
 
-def test_a_model_that_was_made_here_is_found(leaderboard, tmp_path):
+def test_a_model_that_was_made_here_is_found(torch_leaderboard, tmp_path):
     pytest.importorskip("sentence_transformers")
     from tiny_models import write_bert, write_sentence_transformer
 
     folder = Path(os.environ["HARNESS_CACHE"]).with_name("with-models")
     write_sentence_transformer(folder / "models" / "mbert-nli-stsb", write_bert(tmp_path / "bert"))
     options = ["--suite", "sample", "--task", "sts17", "--subset", "en-en@sample", "--results", "results"]
-    done = leaderboard("run", "--encoder", "mbert-nli-stsb", *options, HARNESS_CACHE=str(folder))
+    done = torch_leaderboard("run", "--encoder", "mbert-nli-stsb", *options, HARNESS_CACHE=str(folder))
     assert done.returncode == 0, done.stderr
     (record,) = json.loads((tmp_path / "results/records/mbert-nli-stsb/sts17.json").read_text())
     assert record["spec"] == "mbert-nli-stsb" and record["fingerprint"].startswith("sentence-transformers/sha256:")

@@ -314,9 +314,9 @@ def own_tatoeba(root, **sides):
     return root / "data"
 
 
-def test_command_line(folder, tmp_path, leaderboard):
+def test_command_line(folder, tmp_path, leaderboard, torch_leaderboard):
     def run(spec, *options):
-        return leaderboard("run", "--task", "tatoeba", "--encoder", spec, *options)
+        return torch_leaderboard("run", "--task", "tatoeba", "--encoder", spec, *options)
 
     done = run(f"laser:{folder}", "--subset", "deu@sample", "--subset", "rus@sample")
     assert done.returncode == 0, done.stderr

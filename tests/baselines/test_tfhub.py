@@ -9,6 +9,7 @@ import tarfile
 import numpy as np
 import pytest
 from command_line import one_line_error
+from gate_runs import leaderboard_here
 from http_files import Site, serve
 from saved_models import (
     LABSE_LENGTH,
@@ -429,9 +430,11 @@ def test_run_at_the_command_line(leaderboard, folder):
     assert "tiny-muse" in shown.stdout
 
 
-def test_bad_input_at_the_command_line(leaderboard, folder, tmp_path):
-    bad = cut_short(folder, tmp_path, "saved_model.pb")
-    done = leaderboard("run", "--encoder", f"tfhub:{bad}", "--task", "sts17", "--suite", "sample", "--results", "r")
+def test_bad_input_at_the_command_line(folder, tmp_path, capsys):
+    bad, results = cut_short(folder, tmp_path, "saved_model.pb"), tmp_path / "r"
+    options = ["--task", "sts17", "--suite", "sample", "--results", results]
+    code = leaderboard_here("run", "--encoder", f"tfhub:{bad}", *options)
+    done = subprocess.CompletedProcess([], code, *capsys.readouterr())
     assert "cannot load the SavedModel" in one_line_error(done)
 
 

@@ -67,13 +67,13 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(write_bert(tmp_path_factory.mktemp("start") / "tiny-bert"))
 
 
-def test_from_the_command_line_to_a_score(leaderboard, data, start, tmp_path):
+def test_from_the_command_line_to_a_score(torch_leaderboard, data, start, tmp_path):
     pytest.importorskip("accelerate")
     pytest.importorskip("datasets")
     options = ["--language", "en", "--batch-size", "8", "--nli-epochs", "2", "--max-length", "20", "--cpu"]
     command = ["train-baseline", start, "--name", "tiny-nli-stsb", *options]
     places = {"HARNESS_CACHE": str(tmp_path / "cache"), "HARNESS_DATA": str(data), "OMP_NUM_THREADS": "1"}
-    done = leaderboard(*command, **places)
+    done = torch_leaderboard(*command, **places)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "cache/models/tiny-nli-stsb"
     assert done.stdout.splitlines() == [str(folder)]
@@ -90,7 +90,7 @@ def test_from_the_command_line_to_a_score(leaderboard, data, start, tmp_path):
     assert "\n| en | " in card
 
     spec = f"sentence-transformers:{folder}"
-    done = leaderboard("run", "--encoder", spec, "--suite", "sample", "--subset", "en-en@sample", **places)
+    done = torch_leaderboard("run", "--encoder", spec, "--suite", "sample", "--subset", "en-en@sample", **places)
     assert done.returncode == 0 and "sts17 en-en@sample: spearman" in done.stderr, done.stderr
 
 
@@ -118,7 +118,7 @@ SNLI = "gold_label\tsentence1\tsentence2\n"
         (["--skip", "sts", "--nli", "nli.tsv", "--out", ".", "--fresh"], "is there already; give another --name"),
     ],
 )
-def test_bad_input_is_one_line(leaderboard, tmp_path, start, arguments, message):
+def test_bad_input_is_one_line(torch_leaderboard, tmp_path, start, arguments, message):
     pytest.importorskip("accelerate")
     pytest.importorskip("datasets")
     (tmp_path / "nli.tsv").write_text(SNLI + "neutral\ta\tb\n")
@@ -126,17 +126,17 @@ def test_bad_input_is_one_line(leaderboard, tmp_path, start, arguments, message)
     (tmp_path / "deep.jsonl").write_text("[" * 200_000)
     (tmp_path / "sts.csv").write_text("a,b,1\n")
     (tmp_path / "bad.csv").write_text("a,b,1\nc,d,6\n")
-    assert message in one_line_error(leaderboard("train-baseline", start, *arguments))
+    assert message in one_line_error(torch_leaderboard("train-baseline", start, *arguments))
 
 
-def test_starts_that_cannot_be_used(leaderboard, tmp_path):
+def test_starts_that_cannot_be_used(torch_leaderboard, tmp_path):
     pytest.importorskip("accelerate")
     pytest.importorskip("datasets")
     (tmp_path / "nli.tsv").write_text(SNLI + "neutral\ta\tb\n")
     rest = ["--skip", "sts", "--nli", "nli.tsv", "--batch-size", "1"]
-    assert "encoder 'muse' cannot be trained here" in one_line_error(leaderboard("train-baseline", "muse", *rest))
+    assert "encoder 'muse' cannot be trained here" in one_line_error(torch_leaderboard("train-baseline", "muse", *rest))
     (tmp_path / "empty").mkdir()
-    assert "cannot load the model" in one_line_error(leaderboard("train-baseline", "./empty", *rest))
+    assert "cannot load the model" in one_line_error(torch_leaderboard("train-baseline", "./empty", *rest))
 
 
 def test_the_command_imports_nothing_heavy():

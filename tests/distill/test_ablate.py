@@ -7,11 +7,8 @@ import os
 import random
 import signal
 import statistics
-import subprocess
-import sys
 import time
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -115,25 +112,24 @@ def places(monkeypatch, cache):
 
 
 @pytest.fixture(scope="module")
-def done(data, cache, tmp_path_factory):
+def done(data, cache, tmp_path_factory, torch_server):
     """The folder of the grid's results; it was killed in the middle once. And the records that were there then."""
     folder = tmp_path_factory.mktemp("done")
     (folder / "tiny.toml").write_text(GRID)
     (folder / "results/remarks").mkdir(parents=True)
     (folder / "results/remarks/size.md").write_text("More pairs are better.\n")
-    program = Path(sys.executable).parent / "leaderboard"
-    command = [str(program), "distill", "ablate", str(folder / "tiny.toml"), "--results", str(folder / "results")]
+    command = ["distill", "ablate", str(folder / "tiny.toml"), "--results", str(folder / "results")]
     command += ["--data-dir", str(data), "--cpu"]
-    environment = {**os.environ, "HARNESS_CACHE": str(cache), "OMP_NUM_THREADS": "1"}
-    killed = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    environment = {**os.environ, "HARNESS_CACHE": str(cache)}
+    killed = torch_server.start(command, folder, environment)
     deadline = time.monotonic() + 600
     while len(list(folder.glob("results/records/*.json"))) < 3:
         assert killed.poll() is None and time.monotonic() < deadline
         time.sleep(0.01)
-    killed.send_signal(signal.SIGKILL)
+    killed.kill()
     assert killed.wait() == -signal.SIGKILL
     before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.glob("results/records/*.json")}
-    again = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    again = torch_server.run(command, folder, environment)
     assert again.returncode == 0, again.stderr
     assert again.stdout == f"{folder / 'results/README.md'}\n"
     return folder / "results", before, again.stderr

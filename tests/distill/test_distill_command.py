@@ -8,13 +8,13 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from command_line import one_line_error
+from fork_server import LEADERBOARD
 from tiny_corpora import write_corpus
 
 from harness.cli import main
@@ -31,16 +31,14 @@ _OPTIONS = shlex.split(
 
 def command(folder, *arguments, teacher=_TEACHER):
     pairs = [word for path in sorted(folder.glob("*.tsv")) for word in ("--pairs", str(path))]
-    program = Path(sys.executable).parent / "leaderboard"
     student = ("--student", "static:unigram-200")
-    return [str(program), "distill", "--teacher", teacher, *student, *pairs, *_OPTIONS, *arguments]
+    return ["distill", "--teacher", teacher, *student, *pairs, *_OPTIONS, *arguments]
 
 
 def environment(folder):
-    # One thread: with more of them than cores are free, the libraries wait for each other. No data directory: fixtures
-    # of a module come before the one that hides the user's.
+    # No data directory: fixtures of a module come before the one that hides the user's.
     own = {name: value for name, value in os.environ.items() if name != "HARNESS_DATA"}
-    return {**own, "HARNESS_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
+    return {**own, "HARNESS_CACHE": str(folder / "cache")}
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +51,9 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def done(data):
-    return subprocess.run(command(data), env=environment(data), capture_output=True, text=True, timeout=600)
+    """A new process, as a user starts it: its hashes of strings are not those of the runs that are compared with it."""
+    own = {**environment(data), "OMP_NUM_THREADS": "1"}  # with more threads than cores, they would wait for each other
+    return subprocess.run([LEADERBOARD, *command(data)], env=own, capture_output=True, text=True, timeout=600)
 
 
 def weights(folder):
@@ -85,21 +85,17 @@ def test_it_beats_its_own_start(data, done):
     assert cosines.mean() > 0.8
 
 
-def test_killed_and_run_again_it_gives_the_same_student(data, done, tmp_path):
+def test_killed_and_run_again_it_gives_the_same_student(data, done, tmp_path, torch_server):
     out = tmp_path / "student"
-    killed = subprocess.Popen(
-        command(data, "--out", str(out)), env=environment(data), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    killed = torch_server.start(command(data, "--out", str(out)), data, environment(data))
     deadline = time.monotonic() + 600
     while not list(tmp_path.glob("student.training/checkpoints/checkpoint-1[0-9]0")):
         assert killed.poll() is None and time.monotonic() < deadline
         time.sleep(0.01)
-    killed.send_signal(signal.SIGKILL)
+    killed.kill()
     assert killed.wait() == -signal.SIGKILL  # it was not done by then
     assert not out.exists()
-    again = subprocess.run(
-        command(data, "--out", str(out)), env=environment(data), capture_output=True, text=True, timeout=600
-    )
+    again = torch_server.run(command(data, "--out", str(out)), data, environment(data))
     assert again.returncode == 0, again.stderr
     # The last checkpoint that was whole.
     assert re.search("goes on after step (80|1[0-9]0) of 300", again.stderr), again.stderr
@@ -181,12 +177,11 @@ def test_the_command_that_the_alias_names_is_the_papers_setting(alias, monkeypat
     assert (recipe.warm_up, recipe.learning_rate, recipe.temperature) == (10_000, 2e-5, 0.0)
 
 
-def test_a_student_in_its_compact_form(data, done, tmp_path):
+def test_a_student_in_its_compact_form(data, done, tmp_path, torch_leaderboard):
     assert done.returncode == 0, done.stderr
     student, small = Path(done.stdout.strip()), tmp_path / "small"
-    program = str(Path(sys.executable).parent / "leaderboard")
-    command = [program, "distill", "compact", str(student), str(small)]
-    made = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    command = ["distill", "compact", str(student), str(small)]
+    made = torch_leaderboard(*command)
     assert made.returncode == 0, made.stderr
     size = sum(path.stat().st_size for path in small.iterdir())
     assert f"{size / 2**20:.2f} MiB" in made.stderr
@@ -195,4 +190,4 @@ def test_a_student_in_its_compact_form(data, done, tmp_path):
     cosines = (whole * compact).sum(1) / np.linalg.norm(whole, axis=1) / np.linalg.norm(compact, axis=1)
     assert cosines.min() > 0.999
     assert (small / "model.safetensors").stat().st_size < (student / "model.safetensors").stat().st_size / 3
-    assert one_line_error(subprocess.run(command, capture_output=True, text=True, timeout=600))
+    assert one_line_error(torch_leaderboard(*command))

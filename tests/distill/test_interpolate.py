@@ -83,9 +83,9 @@ def test_a_student_with_fewer_tokens_and_layers(tmp_path):
             assert weights == pytest.approx(restored[name], abs=1e-6)
 
 
-def test_on_the_command_line(leaderboard, start, trained, tmp_path):
+def test_on_the_command_line(torch_leaderboard, start, trained, tmp_path):
     out = tmp_path / "half"
-    done = leaderboard("distill", "interpolate", str(trained), str(out), "--start", str(start))
+    done = torch_leaderboard("distill", "interpolate", str(trained), str(out), "--start", str(start))
     assert (done.returncode, done.stdout.strip()) == (0, str(out))
     assert (out / "training.json").read_bytes() == (trained / "training.json").read_bytes()
     record = json.loads((out / RECORD_FILE).read_text(encoding="utf-8"))

@@ -2,6 +2,7 @@
 
 import json
 
+import encoders
 import numpy as np
 import pytest
 from tiny_models import SENTENCES, write_bert, write_sentence_transformer, write_xlm_r
@@ -214,17 +215,8 @@ def test_principal_axes_keep_as_much_as_axes_can_and_have_a_sign():
         principal_axes(vectors, 7)
 
 
-class Letters:
-    """A vector counts a text's letters, by their number modulo 8."""
-
-    name, fingerprint, dim, uses_lang = "letters", "letters/1", 8, False
-
-    def encode(self, sentences, *, lang=None):
-        vectors = np.zeros((len(sentences), 8), dtype=np.float32)
-        for row, text in enumerate(sentences):
-            for letter in text:
-                vectors[row, ord(letter) % 8] += 1
-        return vectors
+class Letters(encoders.Letters):
+    dim = 8
 
 
 def test_the_initial_table_by_a_loop():

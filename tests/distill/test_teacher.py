@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from encoders import Counting
 
 import distill.teacher
 from distill.teacher import TeacherVectors
@@ -13,20 +14,19 @@ DIM = 6
 SENTENCES = ["b" * length for length in (3, 9, 0, 5, 1, 7, 8, 2, 6, 4)]
 
 
-class Counting:
-    """A vector tells the length of its sentence; what was encoded, and in which batches, is kept."""
+class Lengths(Counting):
+    """A vector tells the length of its sentence."""
 
-    name, fingerprint, dim, uses_lang = "counting", "counting/1", DIM, False
+    dim = DIM
 
     def __init__(self, fail_after=None, factor=0.1):
-        self.batches, self.langs = [], []
+        super().__init__("counting/1")
         self._fail_after, self._factor = fail_after, factor
 
     def encode(self, sentences, *, lang=None):
         if self._fail_after is not None and len(self.batches) == self._fail_after:
             raise KeyboardInterrupt
-        self.batches.append(list(sentences))
-        self.langs.append(lang)
+        super().encode(sentences, lang=lang)
         return wanted(sentences, self._factor)
 
 
@@ -42,7 +42,7 @@ def small_chunks(monkeypatch):
 
 @pytest.mark.parametrize("dtype, tolerance", [("float32", 0), ("float16", 2**-11)])
 def test_each_sentence_once_and_the_longest_first(tmp_path, dtype, tolerance):
-    encoder, seen = Counting(), []
+    encoder, seen = Lengths(), []
     vectors = TeacherVectors.build(encoder, SENTENCES, tmp_path / "s", dtype, lambda *done: seen.append(done))
     assert sorted(text for batch in encoder.batches for text in batch) == sorted(SENTENCES)
     assert [sorted(map(len, batch), reverse=True) for batch in encoder.batches] == [[9, 8, 7, 6], [5, 4, 3, 2], [1, 0]]
@@ -57,7 +57,7 @@ def test_each_sentence_once_and_the_longest_first(tmp_path, dtype, tolerance):
 
 
 def test_a_build_that_was_killed_goes_on_and_a_complete_one_computes_nothing(tmp_path):
-    killed, resumed, again = Counting(fail_after=2), Counting(), Counting()
+    killed, resumed, again = Lengths(fail_after=2), Lengths(), Lengths()
     with pytest.raises(KeyboardInterrupt):
         TeacherVectors.build(killed, SENTENCES, tmp_path)
     with pytest.raises(InputError, match="not all of the teacher's vectors are there yet"):
@@ -71,7 +71,7 @@ def test_a_build_that_was_killed_goes_on_and_a_complete_one_computes_nothing(tmp
 
 
 def test_a_chunk_that_does_not_fit_into_memory_goes_through_in_parts(tmp_path, capsys):
-    class Small(Counting):
+    class Small(Lengths):
         def encode(self, sentences, *, lang=None):
             if len(sentences) > 2:
                 raise MemoryError("Unable to allocate 20 GiB")
@@ -88,27 +88,27 @@ def test_a_kill_before_the_store_is_set_up_leaves_nothing_behind(tmp_path, monke
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(distill.teacher, "write_atomically", killed)
-        TeacherVectors.build(Counting(), SENTENCES, tmp_path)
-    found = TeacherVectors.build(Counting(), SENTENCES, tmp_path, "float32")
+        TeacherVectors.build(Lengths(), SENTENCES, tmp_path)
+    found = TeacherVectors.build(Lengths(), SENTENCES, tmp_path, "float32")
     np.testing.assert_array_equal(found[np.arange(10)], wanted(SENTENCES))
 
 
 def test_a_teacher_that_wants_the_language_is_told(tmp_path):
-    encoder = Counting()
+    encoder = Lengths()
     encoder.uses_lang = True
     assert TeacherVectors.build(encoder, SENTENCES, tmp_path, lang="en").fingerprint == "counting/1|lang:en"
     assert set(encoder.langs) == {"en"}
 
 
 def test_other_vectors_are_refused_and_kept(tmp_path):
-    TeacherVectors.build(Counting(), SENTENCES, tmp_path)
-    other = Counting()
+    TeacherVectors.build(Lengths(), SENTENCES, tmp_path)
+    other = Lengths()
     other.fingerprint = "counting/2"
     for encoder, sentences, dtype, what in [
         (other, SENTENCES, "float16", "fingerprint"),
-        (Counting(), SENTENCES[::-1], "float16", "digest"),
-        (Counting(), [*SENTENCES[:8], "b" * 6 + "b" * 4], "float16", "digest"),
-        (Counting(), SENTENCES, "float32", "dtype"),
+        (Lengths(), SENTENCES[::-1], "float16", "digest"),
+        (Lengths(), [*SENTENCES[:8], "b" * 6 + "b" * 4], "float16", "digest"),
+        (Lengths(), SENTENCES, "float32", "dtype"),
     ]:
         with pytest.raises(InputError, match=f"of another {what} .*; name another folder"):
             TeacherVectors.build(encoder, sentences, tmp_path, dtype)
@@ -117,9 +117,9 @@ def test_other_vectors_are_refused_and_kept(tmp_path):
 
 
 def test_sentences_are_told_apart_where_they_are_joined(tmp_path):
-    TeacherVectors.build(Counting(), ["ab", "c"], tmp_path)
+    TeacherVectors.build(Lengths(), ["ab", "c"], tmp_path)
     with pytest.raises(InputError, match="another digest"):
-        TeacherVectors.build(Counting(), ["a", "bc"], tmp_path)
+        TeacherVectors.build(Lengths(), ["a", "bc"], tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -131,17 +131,17 @@ def test_sentences_are_told_apart_where_they_are_joined(tmp_path):
 )
 def test_numbers_that_are_none(tmp_path, factor, dtype, message):
     with pytest.raises(InputError, match=message):
-        TeacherVectors.build(Counting(factor=factor), SENTENCES, tmp_path, dtype)
+        TeacherVectors.build(Lengths(factor=factor), SENTENCES, tmp_path, dtype)
 
 
 def test_no_sentences(tmp_path):
     with pytest.raises(InputError, match="no sentences"):
-        TeacherVectors.build(Counting(), [], tmp_path)
+        TeacherVectors.build(Lengths(), [], tmp_path)
 
 
 def test_damaged_stores_and_folders_that_cannot_be_written(tmp_path):
     store = tmp_path / "s"
-    TeacherVectors.build(Counting(), SENTENCES, store)
+    TeacherVectors.build(Lengths(), SENTENCES, store)
     content = (store / "vectors.npy").read_bytes()
     (store / "vectors.npy").write_bytes(content[:-1])
     with pytest.raises(InputError, match="no store of teacher vectors"):
@@ -153,8 +153,8 @@ def test_damaged_stores_and_folders_that_cannot_be_written(tmp_path):
         TeacherVectors.open(store)
     (store / "store.json").write_text("{}")
     with pytest.raises(InputError, match="damaged"):
-        TeacherVectors.build(Counting(), SENTENCES, store)
+        TeacherVectors.build(Lengths(), SENTENCES, store)
     with pytest.raises(InputError, match="no store of teacher vectors"):
         TeacherVectors.open(tmp_path / "none")
     with pytest.raises(InputError, match="cannot be written"):
-        TeacherVectors.build(Counting(), SENTENCES, store / "vectors.npy" / "below")
+        TeacherVectors.build(Lengths(), SENTENCES, store / "vectors.npy" / "below")

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from encoders import Counting
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,23 +25,7 @@ from harness.cache import VectorCache, default_cache_dir
 from harness.cli import main
 from harness.errors import InputError, VectorError
 
-
-class Counting:
-    """Remembers what it was asked to encode; a vector is a function of language and sentence."""
-
-    name, dim = "counting", 3
-
-    def __init__(self, fingerprint: str = "v1", uses_lang: bool = False):
-        self.fingerprint, self.uses_lang = fingerprint, uses_lang
-        self.seen: list[tuple[str | None, str]] = []
-
-    def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
-        self.seen += [(lang, sentence) for sentence in sentences]
-        return np.array([expected(sentence, lang if self.uses_lang else None) for sentence in sentences], np.float32)
-
-
-def expected(sentence: str, lang: str | None = None) -> list[float]:
-    return [len(sentence), sum(map(ord, sentence)) % 977, 0 if lang is None else sum(map(ord, lang))]
+expected = Counting.row
 
 
 def test_each_distinct_sentence_is_encoded_once_over_calls_and_processes(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from encoders import Letters
 
 from harness import evaluate, tasks
 from harness.cache import VectorCache
@@ -20,21 +21,6 @@ from harness.results import ResultStore
 from harness.runner import Run, Silent, absent_sets, make_plan
 from harness.significance.store import StatisticsStore
 from harness.significance.update import update_statistics
-
-
-class Letters:
-    """Counts code points modulo 32; remembers what it was asked for."""
-
-    name, fingerprint, dim, uses_lang = "letters", "letters-v1", 32, False
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-
-    def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
-        self.seen += sentences
-        rows = [np.bincount([ord(c) % 32 for c in s], minlength=32) for s in sentences]
-        return np.array(rows, np.float32).reshape(len(sentences), 32)
-
 
 ALL = [tasks.get_task(name) for name in tasks.task_names()]
 

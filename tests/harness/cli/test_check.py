@@ -25,14 +25,14 @@ Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
 ENCODERS = """
 from baselines.chargrams import CharGrams
 
-class Letters(CharGrams):
+class Failing(CharGrams):
     def encode(self, sentences, *, lang=None):
         if lang == self.fails_in:
             raise ValueError("out of words")
         return super().encode(sentences)
 
 def letters(fails_in: str = ""):
-    encoder = Letters(dim=64)
+    encoder = Failing(dim=64)
     encoder.fails_in = fails_in
     return encoder
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import random
@@ -12,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+import encoders
 import numpy as np
 import pytest
 
@@ -21,21 +23,13 @@ pytestmark = pytest.mark.slow
 
 LEADERBOARD = str(Path(sys.executable).parent / "leaderboard")
 
-ENCODERS = """
+ENCODERS = (
+    inspect.getsource(encoders)
+    + """
 import hashlib
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-
-import numpy as np
-
-
-class Letters:
-    name, fingerprint, dim, uses_lang = "letters", "letters-v1", 16, False
-
-    def encode(self, sentences, *, lang=None):
-        rows = [np.bincount([ord(c) % 16 for c in s], minlength=16) for s in sentences]
-        return np.array(rows, np.float32).reshape(len(sentences), 16)
 
 
 class Slow(Letters):
@@ -84,6 +78,7 @@ def busy(): return Busy()
 def threads(): return Threads()
 def random(): return Random()
 """
+)
 
 # Forks a process a run, after one of its own: a start takes no time then, and a kill meets the work. Reads how long to
 # wait before the kill; answers what became of the process.
@@ -161,7 +156,8 @@ def start(folder: Path, *arguments: str, cache: str = "cache") -> subprocess.Pop
     )
 
 
-def test_killed_at_any_moment_and_run_again_gives_the_same_numbers(folder: Path) -> None:
+@pytest.mark.parametrize("n_kills", [10, pytest.param(50, marks=pytest.mark.nightly)])
+def test_killed_at_any_moment_and_run_again_gives_the_same_numbers(folder: Path, n_kills: int) -> None:
     undisturbed = start(folder, *RUN)
     errors = undisturbed.communicate(timeout=600)[1]
     assert undisturbed.returncode == 0, errors
@@ -192,7 +188,7 @@ def test_killed_at_any_moment_and_run_again_gives_the_same_numbers(folder: Path)
     assert forks.stdout.readline() == "ready\n", (folder / "stderr.txt").read_text()
     begin_anew()
     moments, latest, n_killed, n_finished, killed_now = random.Random(5), 0.5, 0, 0, 0
-    while n_killed < 30 or n_finished < 2:
+    while n_killed < n_kills or n_finished < 2:
         code = run(moments.uniform(0, latest))
         latest *= 1.1 if code else 0.8  # however fast the machine: about two kills a run that gets through
         if code == -signal.SIGKILL:

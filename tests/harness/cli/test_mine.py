@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import inspect
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import get_args
 
+import encoders
 import numpy as np
 import pytest
 from command_line import one_line_error
@@ -45,14 +47,16 @@ ENGLISH = [
 ]
 TRANSLATIONS = {(GERMAN[g], ENGLISH[e]) for g, e in enumerate([2, 4, 1, 0, 3])}
 
-ENCODERS = """
+ENCODERS = (
+    inspect.getsource(encoders)
+    + """
 import time
-import numpy as np
 
-class Letters:
-    name, dim, uses_lang = "letters", 16, True
+class Telling(Letters):
+    uses_lang = True
 
     def __init__(self, kind):
+        super().__init__()
         self.kind, self.fingerprint = kind, kind
 
     def encode(self, sentences, *, lang=None):
@@ -67,18 +71,18 @@ class Letters:
                 log.write("".join(sentence + "\\n" for sentence in sentences))
         if self.kind == "waiting" and lang == "en" and len(sentences) > 1:
             time.sleep(60)
-        rows = [np.bincount([ord(c) % 16 for c in s], minlength=16) for s in sentences]
-        return np.array(rows, np.float32).reshape(len(sentences), 16)
+        return super().encode(sentences)
 
-def letters(*, kind="plain"): return Letters(kind)
+def letters(*, kind="plain"): return Telling(kind)
 
 def waiting():  # the same vectors
-    encoder = Letters("waiting")
+    encoder = Telling("waiting")
     encoder.fingerprint = "plain"
     return encoder
 
 def unloadable(): raise FileNotFoundError("no weights")
 """
+)
 
 
 @pytest.fixture(autouse=True)
@@ -333,11 +337,11 @@ def test_files_and_an_encoder_are_needed(leaderboard: Leaderboard) -> None:
 
 NOISY = """
 import os
-from own import Letters
+from own import Telling
 
 os.system("echo importing")
 
-class Noisy(Letters):
+class Noisy(Telling):
     def encode(self, sentences, *, lang=None):
         print("encoding")
         os.system("echo working")
@@ -350,7 +354,7 @@ def loud():
     return Noisy("plain")
 
 def forgetful():
-    encoder = Letters("forgetful")
+    encoder = Telling("forgetful")
     encoder.encode = lambda sentences, *, lang: None
     return encoder
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import resource
@@ -11,23 +12,19 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
+import encoders
 import pytest
 from command_line import one_line_error
+from fork_server import LEADERBOARD
 
 Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
 
-ENCODERS = """
-import numpy as np
-
-class Letters:
-    name, fingerprint, dim, uses_lang = "letters", "letters-v1", 32, False
-
-    def encode(self, sentences, *, lang=None):
-        rows = [np.bincount([ord(c) % 32 for c in s], minlength=32) for s in sentences]
-        return np.array(rows, np.float32).reshape(len(sentences), 32)
-
+ENCODERS = (
+    inspect.getsource(encoders)
+    + """
 class Changed(Letters):
     def __init__(self, change):
+        super().__init__()
         self.change, self.fingerprint = change, change.__name__
 
     def encode(self, sentences, *, lang=None):
@@ -54,6 +51,7 @@ def crashing():
         return vectors
     return Changed(crash)
 """
+)
 
 
 @pytest.fixture
@@ -182,9 +180,9 @@ def test_a_file_in_a_folders_place_gives_one_line(leaderboard: Leaderboard, tmp_
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file size limit as on Linux")
 @pytest.mark.parametrize("limit", [0, 20_000, 200_000])
-def test_a_full_disk_gives_one_line_and_loses_nothing(tmp_path: Path, limit: int) -> None:
+def test_a_full_disk_gives_one_line_and_loses_nothing(leaderboard: Leaderboard, tmp_path: Path, limit: int) -> None:
     """RLIMIT_FSIZE makes writes beyond `limit` bytes a file fail, as a full disk does."""
-    command = [str(Path(sys.executable).parent / "leaderboard"), "run", "--encoder", "chargrams", "--suite", "sample"]
+    command = ["run", "--encoder", "chargrams", "--suite", "sample"]
     environment = {**os.environ, "HARNESS_CACHE": str(tmp_path / "cache")}
 
     def limited() -> None:
@@ -194,14 +192,20 @@ def test_a_full_disk_gives_one_line_and_loses_nothing(tmp_path: Path, limit: int
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, preexec_fn=limited, capture_output=True, text=True, timeout=600
+        [LEADERBOARD, *command],
+        cwd=tmp_path,
+        env=environment,
+        preexec_fn=limited,
+        capture_output=True,
+        text=True,
+        timeout=600,
     )
     message = one_line_error(done)
     assert "cannot be written" in message
     assert not list(tmp_path.rglob("*.part"))
     for file in tmp_path.rglob("records/*/*.json"):
         json.loads(file.read_text())
-    healthy = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
+    healthy = leaderboard(*command, HARNESS_CACHE=environment["HARNESS_CACHE"])
     assert healthy.returncode == 0, healthy.stderr
 
 

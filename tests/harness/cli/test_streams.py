@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import os
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import encoders
 import pytest
 from command_line import one_line_error
 
@@ -20,26 +22,25 @@ COMMITTED = str(Path(__file__).parents[3] / "results")
 SHOW = ["show", "--results", COMMITTED, "--task", "tatoeba", "--subset", "avg-*"]
 
 # It opens files, which get the lowest numbers that are free, and then writes to all standard streams by number.
-NOISY = """
+NOISY = (
+    inspect.getsource(encoders)
+    + """
 import os
-import numpy as np
 
 opened = [open(f"own{number}.txt", "w") for number in range(4)]
 
-class Letters:
-    name, fingerprint, dim, uses_lang = "letters", "letters", 8, False
-
+class Noisy(Letters):
     def encode(self, sentences, *, lang=None):
         for number in (1, 2):
             try:
                 os.write(number, b"noise")
             except OSError:
                 pass
-        rows = [np.bincount([ord(c) % 8 for c in s], minlength=8) for s in sentences]
-        return np.array(rows, np.float32).reshape(len(sentences), 8)
+        return super().encode(sentences)
 
-def letters(): return Letters()
+def letters(): return Noisy()
 """
+)
 
 needs_shell = pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
 
