@@ -305,7 +305,7 @@ def _settings(trained: Trained) -> list[str]:
     values |= {f"SHA-256 of the {what}": digest for what, digest in trained.digests.items()}
     versions = dict(trained.versions)
     if trained.git:
-        versions["commit"] = trained.git["commit"] + (" (changed)" if trained.git["dirty"] else "")
+        versions["commit"] = trained.git.commit + (" (changed)" if trained.git.dirty else "")
     rows = [[markdown(key), code(value, in_table=True)] for key, value in values.items()]
     rows += [[markdown(package), markdown(number)] for package, number in versions.items()]
     return _grid(["setting", "value"], rows)

@@ -13,7 +13,7 @@ from harness.data import DataDir, bundled_sample, open_data_dir
 from harness.encoder import Encoder
 from harness.errors import HarnessError, InputError, NameTakenError
 from harness.registry import check_spec, encoder_info, encoder_names, load_encoder, missing_attributes, one_line
-from harness.results import Result, ResultStore
+from harness.results import Failure, RecordKey, Result, ResultStore
 from harness.runner import Progress, Run, Silent, absent_sets, check_data, make_plan, no_data
 from harness.significance.update import update_statistics
 from harness.spec import Spec
@@ -26,18 +26,21 @@ class Outcome:
 
     Attributes:
         results: averages and those of earlier runs included.
-        failures: (encoder, error) of what failed.
-        holes: (encoder, task, subset) of the results that are not there because of it.
+        failures: what failed.
     """
 
     results: list[Result] = field(default_factory=list)
-    failures: list[tuple[str, Exception]] = field(default_factory=list)
-    holes: list[tuple[str, str, str]] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+
+    @property
+    def holes(self) -> list[RecordKey]:
+        """The records that are missing because a subset failed."""
+        return [failure.key for failure in self.failures if failure.subset]
 
     @property
     def has_finished_one(self) -> bool:
         """Whether an encoder was measured without any failure."""
-        failed = {name for name, _ in self.failures}
+        failed = {failure.encoder for failure in self.failures}
         return any(result.encoder not in failed for result in self.results)
 
 
@@ -155,17 +158,16 @@ def run_suite(
             raise
         except BaseException as caught:  # one encoder may fail in any way, by sys.exit too, and the others go on
             error = caught if isinstance(caught, Exception) else RuntimeError(one_line(caught))
-            outcome.failures.append((spec.stored_name, error))
+            outcome.failures.append(Failure(spec.stored_name, "", "", error))
             progress.fail(spec.stored_name, "loading", "", error)
             continue
         try:
             outcome.results += run(encoder, plan, spec=str(spec), modules=encoder_info(spec.head).modules)
         except NameTakenError as error:
-            outcome.failures.append((encoder.name, error))
+            outcome.failures.append(Failure(encoder.name, "", "", error))
             progress.fail(encoder.name, "storing", "", error)
     update_statistics(store, [planned.task for planned in plan], progress=progress)
-    outcome.failures += [(name, error) for name, _, _, error in run.failures]
-    outcome.holes += [(name, task, subset) for name, task, subset, _ in run.failures]
+    outcome.failures += run.failures
     return outcome
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from harness.errors import InputError
 
 PATTERN = r"[A-Za-z0-9][A-Za-z0-9._+@-]*"
 MAX_LENGTH = 100  # with what is added to it a file's name stays below the 255 bytes that file systems take
+
+
+SAMPLE = "@sample"
+"""The tag of the bundled sample's subsets."""
 
 
 def check_name(name: str, what: str) -> str:
@@ -27,7 +32,27 @@ def check_name(name: str, what: str) -> str:
     return name
 
 
-def split_tag(subset: str) -> tuple[str, str]:
-    """`en-de@deepl` -> (`en-de`, `@deepl`); the tag of published data is empty."""
-    base, at, tag = subset.partition("@")
-    return base, at + tag
+class Subset(NamedTuple):
+    """The two parts of a subset's name: `en-de@deepl` is `Subset("en-de", "@deepl")`. Records keep the plain name.
+
+    Attributes:
+        base: the name of the published set.
+        tag: which stand-in it is of, with the `@`; empty for published data.
+    """
+
+    base: str
+    tag: str = ""
+
+    @classmethod
+    def parse(cls, name: str) -> Subset:
+        """The parts of a name."""
+        base, at, tag = name.partition("@")
+        return cls(base, at + tag)
+
+    def __str__(self) -> str:
+        return self.base + self.tag
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether it is of the bundled sample."""
+        return self.tag == SAMPLE

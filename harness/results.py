@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from math import fsum
 from pathlib import Path
-from typing import TypedDict
+from typing import NamedTuple
 
 import msgspec
 
@@ -26,23 +26,81 @@ Hardware = dict[str, str | Count | Number | None]
 """Processor, cores, memory, device."""
 
 
-class _Checksums(TypedDict):
+Tolerance = dict[str, Amount | str]
+"""By metric how far a repeat may be off, and under "reason" why."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The data of a record.
+
+    Attributes:
+        name: of the data set; of several, with `+` between the names.
+        sha256: one checksum for all files.
+        files: by name, the sha256 of each file's uncompressed content.
+        published: whether they are the published files; None if no checksum of those is known.
+    """
+
     name: str
     sha256: str
     files: dict[str, str]
+    published: bool | None = None
 
 
-class Dataset(_Checksums, total=False):
-    """Of what data a record is: name, sha256 of all, of each file; whether they are the published ones (or unknown)."""
-
-    published: bool | None
-
-
-class GitState(TypedDict):
+@dataclass(frozen=True)
+class GitState:
     """Commit of the harness, and whether its code was changed since."""
 
     commit: str
     dirty: bool
+
+
+class RecordKey(NamedTuple):
+    """The names by which a record is looked up."""
+
+    encoder: str
+    task: str
+    subset: str
+
+    def __str__(self) -> str:
+        """`ENCODER/TASK/SUBSET`, as on the command line."""
+        return "/".join(self)
+
+
+class Identity(NamedTuple):
+    """What a measurement is of: two with the same identity have the same scores.
+
+    Attributes:
+        signature: of the protocol.
+        sha256: checksum of the data.
+    """
+
+    encoder: str
+    fingerprint: str
+    task: str
+    task_version: str
+    subset: str
+    signature: str
+    sha256: str
+
+    @property
+    def key(self) -> RecordKey:
+        """The names by which its record is looked up."""
+        return RecordKey(self.encoder, self.task, self.subset)
+
+
+class Failure(NamedTuple):
+    """An error in place of results: of one subset, or (both names empty) of all that an encoder had to do."""
+
+    encoder: str
+    task: str
+    subset: str
+    error: Exception
+
+    @property
+    def key(self) -> RecordKey:
+        """The names of the record that is missing."""
+        return RecordKey(self.encoder, self.task, self.subset)
 
 
 _PARTS = ("records", "rows")
@@ -59,8 +117,7 @@ class Result:
         metrics: scores x 100; counts, thresholds and seconds are plain.
         n: number of items (see the task).
         signature: spells the protocol.
-        dataset: name, sha256, the sha256 of each file's uncompressed content, and whether they are the published files
-            (null where no checksum of those is known).
+        dataset: name and checksums of the data.
         parts: for an average, the subsets that it is the unweighted mean of.
         zero_vectors: distinct sentences whose vector is zero.
         versions: of Python and of the packages that had a part in it.
@@ -93,15 +150,25 @@ class Result:
     sentences_per_s: Amount | None = None
     peak_memory_mb: Amount | None = None
     created: str = ""
-    tolerance: dict[str, Amount | str] = field(default_factory=dict)
-
-    def measures_same_as(self, other: Result) -> bool:
-        """Whether both promise the same scores: same task, vectors, protocol and data."""
-        return self._identity == other._identity
+    tolerance: Tolerance = field(default_factory=dict)
 
     @property
-    def _identity(self) -> tuple[str, ...]:
-        return (self.task, self.task_version, self.subset, self.fingerprint, self.signature, self.dataset["sha256"])
+    def key(self) -> RecordKey:
+        """The names by which it is looked up."""
+        return RecordKey(self.encoder, self.task, self.subset)
+
+    @property
+    def identity(self) -> Identity:
+        """What it is a measurement of."""
+        return Identity(
+            self.encoder,
+            self.fingerprint,
+            self.task,
+            self.task_version,
+            self.subset,
+            self.signature,
+            self.dataset.sha256,
+        )
 
 
 def name_taken(stored: Result, fingerprint: str) -> NameTakenError:
@@ -266,7 +333,7 @@ def _is_stale(result: Result, records: dict[str, Result]) -> bool:
 
 def _with_tolerance(result: Result, old: Result | None) -> Result:
     """The record with the tolerance of the one that it replaces, if that measures the same."""
-    if result.tolerance or old is None or not old.measures_same_as(result):
+    if result.tolerance or old is None or old.identity != result.identity:
         return result
     return replace(result, tolerance=old.tolerance)
 

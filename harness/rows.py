@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.data import Source
 from harness.data.text import iter_lines
-from harness.encoder import Encoder
 from harness.errors import InputError, MissingExtraError
 from harness.files import refuse_way_out
 from harness.names import check_name
-from harness.results import Result, ResultStore, cannot_write, write_atomically
+from harness.results import Identity, RecordKey, Result, ResultStore, cannot_write, write_atomically
 from harness.tasks import Rows, Task
 
 FORMATS = ("npz", "jsonl", "parquet")
@@ -108,41 +106,30 @@ def _lists(rows: Rows) -> dict[str, list[object]]:
 _WRITERS: dict[str, Callable[[Rows], bytes]] = {"npz": _npz, "jsonl": _jsonl, "parquet": _parquet}
 
 
-def stored_rows(results: Path, encoder: Encoder, task: Task, source: Source) -> Rows | None:
+def stored_rows(results: Path, task: Task, wanted: Identity) -> Rows | None:
     """The per-item rows that an earlier run kept, of the same data with the same vectors and protocol; else None.
 
     Raises:
         InputError: they are damaged or not those of their record.
         MissingExtraError: Parquet without pyarrow.
     """
-    wanted = Result(
-        task=task.name,
-        task_version=task.version,
-        subset=source.subset,
-        encoder=encoder.name,
-        fingerprint=encoder.fingerprint,
-        metrics={},
-        n=0,
-        signature=task.full_signature,
-        dataset={"name": source.dataset, "sha256": source.sha256, "files": {}},
-    )
-    if not has_rows(rows_folder(results, wanted), source.subset):
+    if not has_rows(rows_folder(results, wanted.key), wanted.subset):
         return None
-    records = ResultStore(results).load(encoder.name, task.name)
-    record = next((record for record in records if record.measures_same_as(wanted)), None)
+    records = ResultStore(results).load(wanted.encoder, wanted.task)
+    record = next((record for record in records if record.identity == wanted), None)
     return rows_of(results, task, record) if record else None
 
 
-def rows_folder(results: Path, record: Result) -> Path:
+def rows_folder(results: Path, key: RecordKey) -> Path:
     """Where the rows of a record's subset and of the others of its task are."""
-    folder = results / "rows" / check_name(record.encoder, "encoder") / check_name(record.task, "task")
-    refuse_way_out(folder / record.subset, results)
+    folder = results / "rows" / check_name(key.encoder, "encoder") / check_name(key.task, "task")
+    refuse_way_out(folder / key.subset, results)
     return folder
 
 
 def rows_of(results: Path, task: Task, record: Result) -> Rows | None:
     """The per-item rows of a stored record; None if they were not kept. Raises as `stored_rows`."""
-    folder = rows_folder(results, record)
+    folder = rows_folder(results, record.key)
     path = next((path for name in FORMATS if (path := rows_file(folder, record.subset, name)).is_file()), None)
     if path is None:
         return None

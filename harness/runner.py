@@ -19,8 +19,8 @@ from harness.cache import EncoderVectors, VectorCache
 from harness.data import DataDir, Source
 from harness.encoder import Encoder
 from harness.errors import HarnessError, InputError, LanguageError, VectorError, unknown_name
-from harness.names import check_name, split_tag
-from harness.results import Hardware, Result, ResultStore, mean_metrics, name_taken
+from harness.names import Subset, check_name
+from harness.results import Dataset, Failure, Hardware, Identity, Result, ResultStore, mean_metrics, name_taken
 from harness.rows import drop_rows, has_rows, rows_folder, save_rows
 from harness.significance.store import StatisticsStore
 from harness.tasks import Rows, Task
@@ -79,7 +79,7 @@ def make_plan(tasks: Sequence[Task], data: DataDir, subsets: Sequence[str] = ())
             if names and not absent:
                 is_there = True
                 chosen[task.name] |= {part: found[task.name][part] for part in names}
-            elif names and (names != (name,) or split_tag(name)[0] in task.published):
+            elif names and (names != (name,) or Subset.parse(name).base in task.published):
                 missing = absent
         if not is_there:
             published = {name for task in tasks for name in task.published}
@@ -101,8 +101,8 @@ def _absent(
     present = {subset for sources in found.values() for subset in sources}
     if missing is None:
         return unknown_name("subset", name, present | published)
-    bases = {split_tag(part)[0] for part in missing}
-    stand_ins = sorted(subset for subset in present if split_tag(subset)[0] in bases)
+    bases = {Subset.parse(part).base for part in missing}
+    stand_ins = sorted(subset for subset in present if Subset.parse(subset).base in bases)
     listed = ", ".join(missing[:8]) + (", ..." if len(missing) > 8 else "")
     hint = f"; there is {', '.join(stand_ins[:8])}" if stand_ins else "; see `leaderboard data status`"
     return InputError(f"subset {name!r} is not in the data ({listed} missing){hint}")
@@ -146,7 +146,7 @@ class Run:
         progress: who wants to know.
         replace: remove what is stored under an encoder's name if it is of other weights or options (all of it, in one
             step, when the first new subset is there); without, such an encoder is refused.
-        failures: (encoder, task, subset, error) of what failed so far.
+        failures: what failed so far.
     """
 
     cache: VectorCache
@@ -155,7 +155,7 @@ class Run:
     save_rows: str | None = None
     progress: Progress = field(default_factory=Silent)
     replace: bool = False
-    failures: list[tuple[str, str, str, Exception]] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
     _is_outdated: bool = field(default=False, init=False)
 
     def __call__(
@@ -187,33 +187,33 @@ class Run:
         results: list[Result] = []
         for task, source in [(planned.task, source) for planned in plan for source in planned.sources]:
             try:
-                results.append(self._one(_blank(encoder, task, source, spec), encoder, vectors, task, source, modules))
+                results.append(self._one(encoder, vectors, task, source, spec, modules))
             except Exception as error:
                 if isinstance(error, HarnessError) and not isinstance(error, VectorError | LanguageError):
                     raise
-                self.failures.append((encoder.name, task.name, source.subset, error))
-                self.progress.fail(encoder.name, task.name, source.subset, error)
+                self.failures.append(Failure(encoder.name, task.name, source.subset, error))
+                self.progress.fail(*self.failures[-1])
                 if isinstance(error, VectorError):
                     break
         return results + [average for planned in plan for average in self._averages(planned.task, results)]
 
     def _one(
         self,
-        blank: Result,
         encoder: Encoder,
         vectors: EncoderVectors,
         task: Task,
         source: Source,
+        spec: str,
         modules: Sequence[str],
     ) -> Result:
-        stored = self._stored(blank, task)
+        stored = self._stored(identity_of(encoder, task, source))
         if stored is not None:
             self.progress.finish(stored, task.main_metric, True)
             return stored
-        result, rows = _measure(blank, encoder, vectors, task, source, modules, self.progress)
+        result, rows = _measure(encoder, vectors, task, source, spec, modules, self.progress)
         if self.store:
             with self.store.storing(encoder.name, encoder.fingerprint, replace=self.replace) as n_removed:
-                folder = rows_folder(self.store.root, result)
+                folder = rows_folder(self.store.root, result.key)
                 drop_rows(folder, source.subset)  # of an earlier measurement
                 save_rows(folder, source.subset, rows, self.save_rows or "npz")
                 self.store.merge([result], partial(averages_of, task))
@@ -224,14 +224,14 @@ class Run:
         self.progress.finish(result, task.main_metric, False)
         return result
 
-    def _stored(self, blank: Result, task: Task) -> Result | None:
+    def _stored(self, wanted: Identity) -> Result | None:
         """The record of an earlier run, if it measures the same and, where rows are wanted, they are there too."""
         if self.store is None or self.fresh or self._is_outdated:
             return None
-        if self.save_rows and not has_rows(rows_folder(self.store.root, blank), blank.subset, self.save_rows):
+        if self.save_rows and not has_rows(rows_folder(self.store.root, wanted.key), wanted.subset, self.save_rows):
             return None
-        stored = self.store.load(blank.encoder, task.name)
-        return next((result for result in stored if result.measures_same_as(blank)), None)
+        stored = self.store.load(wanted.encoder, wanted.task)
+        return next((result for result in stored if result.identity == wanted), None)
 
     def _averages(self, task: Task, results: Sequence[Result]) -> list[Result]:
         """The averages to which a run's results belong, completed by those of earlier runs."""
@@ -244,33 +244,25 @@ class Run:
         return [average for average in averages_of(task, list(together.values())) if done.intersection(average.parts)]
 
 
-def _blank(encoder: Encoder, task: Task, source: Source, spec: str) -> Result:
-    """The record of a measurement that is still to be made."""
-    return Result(
-        task=task.name,
-        task_version=task.version,
-        subset=source.subset,
-        encoder=encoder.name,
-        fingerprint=encoder.fingerprint,
-        spec=spec,
-        metrics={},
-        n=0,
-        signature=task.full_signature,
-        dataset={
-            "name": source.dataset,
-            "sha256": source.sha256,
-            "files": source.checksums,
-            "published": source.is_published,
-        },
+def identity_of(encoder: Encoder, task: Task, source: Source) -> Identity:
+    """What a measurement of this encoder on this set would be of."""
+    return Identity(
+        encoder.name,
+        encoder.fingerprint,
+        task.name,
+        task.version,
+        source.subset,
+        task.full_signature,
+        source.sha256,
     )
 
 
 def _measure(
-    blank: Result,
     encoder: Encoder,
     vectors: EncoderVectors,
     task: Task,
     source: Source,
+    spec: str,
     modules: Sequence[str],
     progress: Progress,
 ) -> tuple[Result, Rows]:
@@ -293,8 +285,15 @@ def _measure(
     for name, value in metrics.items():
         if not isfinite(value):
             raise ValueError(f"task {task.name!r} gives {name} = {value}")
-    result = replace(
-        blank,
+    result = Result(
+        task=task.name,
+        task_version=task.version,
+        subset=source.subset,
+        encoder=encoder.name,
+        fingerprint=encoder.fingerprint,
+        spec=spec,
+        signature=task.full_signature,
+        dataset=Dataset(source.dataset, source.sha256, source.checksums, source.is_published),
         metrics={name: round(metrics[name], 6) for name in task.metrics if name in metrics},
         n=task.count(items),
         zero_vectors=len(zero),
@@ -331,18 +330,18 @@ def _all_published(flags: Sequence[bool | None]) -> bool | None:
 
 
 def _average(name: str, parts: Sequence[Result]) -> Result:
-    listing = "".join(f"{part.dataset['sha256']}  {part.subset}\n" for part in parts)
+    listing = "".join(f"{part.dataset.sha256}  {part.subset}\n" for part in parts)
     return replace(
         parts[0],
         subset=name,
         metrics=mean_metrics(parts),
         n=sum(part.n for part in parts),
-        dataset={
-            "name": "+".join(dict.fromkeys(part.dataset["name"] for part in parts)),
-            "sha256": sha256(listing.encode()).hexdigest(),
-            "files": {key: value for part in parts for key, value in part.dataset["files"].items()},
-            "published": _all_published([part.dataset.get("published") for part in parts]),
-        },
+        dataset=Dataset(
+            name="+".join(dict.fromkeys(part.dataset.name for part in parts)),
+            sha256=sha256(listing.encode()).hexdigest(),
+            files={key: value for part in parts for key, value in part.dataset.files.items()},
+            published=_all_published([part.dataset.published for part in parts]),
+        ),
         parts=[part.subset for part in parts],
         zero_vectors=sum(part.zero_vectors for part in parts),
         wall_time_s=round(sum(part.wall_time_s for part in parts), 3),

@@ -85,6 +85,7 @@ def audit_bucc(
     from harness.errors import InputError
     from harness.registry import check_spec, failures_in_one_line, load_encoder
     from harness.rows import stored_rows
+    from harness.runner import identity_of
     from harness.tasks.bucc import Protocol, aggregate, bucc
     from harness.tasks.bucc_audit import audit, describe, find_rivals, not_in_gold
     from harness.tasks.bucc_review import check_new, check_origin, match_verdicts, read_review, write_review
@@ -109,7 +110,7 @@ def audit_bucc(
             check_origin(review, origin)  # now, rather than after hours of mining
         pair = bucc.load(source)
         encode = _encode(model, subset, cache_dir, progress)
-        rows = stored_rows(results, model, bucc, source)
+        rows = stored_rows(results, bucc, identity_of(model, bucc, source))
         if rows is None:
             progress.note(f"{results} has no rows of {model.name} on {subset} (`run --save-rows` keeps them): mining")
             rows = bucc.rows(pair, encode)

@@ -189,11 +189,10 @@ def _choose(
     Of each encoder that is named, there must be some for every other filter: none is passed over in silence.
     """
     from harness.errors import InputError
-    from harness.names import split_tag
-    from harness.report.layout import SAMPLE
+    from harness.names import Subset
     from harness.report.selection import select
 
-    of_suite = [r for r in everything if suite is None or (split_tag(r.subset)[1] == SAMPLE) is (suite is Suite.sample)]
+    of_suite = [r for r in everything if suite is None or Subset.parse(r.subset).is_sample is (suite is Suite.sample)]
     chosen: list[Result] = []
     names: list[str | None] = [*encoders] or [None]
     for name in names:
@@ -205,8 +204,8 @@ def _choose(
             chosen += select(records, task=tasks, subset=subsets)[0]
         except InputError as error:
             raise InputError(f"{label}{error}") from None
-    wanted = {(r.encoder, r.task, name) for r in chosen for name in (r.subset, *r.parts)}
-    return [r for r in everything if (r.encoder, r.task, r.subset) in wanted]
+    wanted = {r.key._replace(subset=name) for r in chosen for name in (r.subset, *r.parts)}
+    return [r for r in everything if r.key in wanted]
 
 
 def _options(

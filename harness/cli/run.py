@@ -106,7 +106,7 @@ def run(
         tables = boards(outcome.results, failed=outcome.holes, statistics=StatisticsStore(results).of(outcome.results))
         typer.echo("\n\n".join(render(table, "table") for table in tables))
     if outcome.failures:
-        error = outcome.failures[0][1]
+        error = outcome.failures[0].error
         if isinstance(error, HarnessError) and not outcome.has_finished_one:
             raise error  # a fault that the user can mend, and nothing else to tell: one line, exit code 2
         raise typer.Exit(3)

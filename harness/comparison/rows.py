@@ -16,7 +16,7 @@ from harness.encoder import Encoder
 from harness.errors import HarnessError, LanguageError, VectorError
 from harness.registry import one_line
 from harness.rows import stored_rows
-from harness.runner import Planned, Progress, Silent
+from harness.runner import Planned, Progress, Silent, identity_of
 from harness.tasks import Rows, Task
 
 Key = tuple[str, str]
@@ -56,7 +56,7 @@ def measure_rows(
         key = task.name, source.subset
         start = time.perf_counter()
         try:
-            rows = stored_rows(results, encoder, task, source)
+            rows = stored_rows(results, task, identity_of(encoder, task, source))
             how = "stored rows"
             if rows is None:
                 rows = _computed(task, source, vectors, progress)

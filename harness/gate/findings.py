@@ -9,12 +9,9 @@ from math import fsum
 from typing import Literal
 
 from harness.report.layout import metric_order, subset_order, task_order
-from harness.results import Result
+from harness.results import RecordKey, Result
 
 Kind = Literal["score", "missing", "n", "data", "signature", "encoder", "cache", "failed"]
-Key = tuple[str, str, str]
-"""Encoder, task, subset."""
-
 CACHE = ("cache", "vectors")
 """In place of task and subset: an encoder's cached vectors."""
 
@@ -72,7 +69,7 @@ class Checked:
         seconds: that the fresh measurement took.
     """
 
-    key: Key
+    key: RecordKey
     findings: tuple[Finding, ...] = ()
     skipped: str = ""
     seconds: float = 0.0
@@ -80,7 +77,7 @@ class Checked:
     @property
     def name(self) -> str:
         """`ENCODER/TASK/SUBSET`."""
-        return "/".join(self.key)
+        return str(self.key)
 
     @property
     def is_cache(self) -> bool:
@@ -88,17 +85,12 @@ class Checked:
         return self.key[1:] == CACHE
 
 
-def key_of(result: Result) -> Key:
-    """What a record is found by."""
-    return result.encoder, result.task, result.subset
-
-
-def tolerances(record: Result, records: Mapping[Key, Result]) -> dict[str, float]:
+def tolerances(record: Result, records: Mapping[RecordKey, Result]) -> dict[str, float]:
     """By metric how far a repeat of the record may be off: its own tolerance, else the default.
 
     That of an average is the mean of its parts', by which it can move at most; `records` are those that hold them.
     """
-    parts = [records.get((record.encoder, record.task, part)) for part in record.parts]
+    parts = [records.get(record.key._replace(subset=part)) for part in record.parts]
     if parts and None not in parts:
         widths = [tolerances(part, records) for part in parts if part is not None]
         return {m: fsum(w.get(m, TOLERANCE) for w in widths) / len(widths) for m in record.metrics}
@@ -145,8 +137,8 @@ def compare_records(old: Result, new: Result, allowed: Mapping[str, float]) -> l
 def check_records(
     stored: Sequence[Result],
     fresh: Iterable[Result],
-    problems: Mapping[Key, Finding] | None = None,
-    skipped: Mapping[Key, str] | None = None,
+    problems: Mapping[RecordKey, Finding] | None = None,
+    skipped: Mapping[RecordKey, str] | None = None,
     everything: Iterable[Result] = (),
 ) -> list[Checked]:
     """Each stored record against the fresh one of the same encoder, task and subset, in the order of the tables.
@@ -157,13 +149,13 @@ def check_records(
         everything: where the parts of averages are looked up, if not in `stored` alone.
     """
     problems, skipped = problems or {}, skipped or {}
-    records = {key_of(result): result for result in [*everything, *stored]}
-    by_key = {key_of(result): result for result in fresh}
+    records = {result.key: result for result in [*everything, *stored]}
+    by_key = {result.key: result for result in fresh}
     checked = []
     for old in _ordered(stored):
-        key = key_of(old)
+        key = old.key
         new = by_key.get(key)
-        parts = [(old.encoder, old.task, part) for part in old.parts]
+        parts = [key._replace(subset=part) for part in old.parts]
         why = next((skipped[k] for k in (key, *parts) if k in skipped), "")
         if new is not None:
             found = [*compare_records(old, new, tolerances(old, records))]
@@ -196,14 +188,14 @@ def _changed(kind: Kind, what: str, old: str, new: str) -> Finding:
 
 
 def _checksums(result: Result) -> tuple[str, dict[str, str]]:
-    return result.dataset["sha256"], result.dataset.get("files", {})
+    return result.dataset.sha256, result.dataset.files
 
 
 def _changed_files(old: Result, new: Result) -> list[Finding]:
-    before, after = old.dataset.get("files", {}), new.dataset.get("files", {})
+    before, after = old.dataset.files, new.dataset.files
     names = [name for name in dict.fromkeys([*before, *after]) if before.get(name) != after.get(name)]
     if not names:  # an average with changed parts; the same files in another order
-        return [_changed_file("dataset", old.dataset["sha256"], new.dataset["sha256"])]
+        return [_changed_file("dataset", old.dataset.sha256, new.dataset.sha256)]
     return [_changed_file(name, before.get(name), after.get(name)) for name in names]
 
 
@@ -212,8 +204,8 @@ def _changed_file(name: str, old: str | None, new: str | None) -> Finding:
     return Finding("data", name, f"data: {name}: sha256 {before} -> {after}", before, after)
 
 
-def _missing(old: Result, fresh: Mapping[Key, Result]) -> Finding:
-    gone = [part for part in old.parts if (old.encoder, old.task, part) not in fresh]
+def _missing(old: Result, fresh: Mapping[RecordKey, Result]) -> Finding:
+    gone = [part for part in old.parts if old.key._replace(subset=part) not in fresh]
     message = "missing: no fresh record" + (f" of {', '.join(gone)}" if gone else "")
     return Finding("missing", "record", message, "stored", "–")
 

@@ -15,13 +15,12 @@ from harness.data import DataDir, Source, bundled_sample
 from harness.encoder import Encoder
 from harness.errors import HarnessError, InputError
 from harness.files import temporary_folder
-from harness.gate.findings import CACHE, Checked, Finding, Key, check_records, key_of, with_significance
+from harness.gate.findings import CACHE, Checked, Finding, check_records, with_significance
 from harness.gate.significance import significance
 from harness.gate.vectors import Audited
-from harness.names import split_tag
+from harness.names import Subset
 from harness.registry import encoder_info, load_encoder, one_line, runs_code
-from harness.report.layout import SAMPLE
-from harness.results import Result, ResultStore
+from harness.results import RecordKey, Result, ResultStore
 from harness.runner import Planned, Progress, Run, Silent
 from harness.spec import parse_spec
 from harness.tasks import Task, get_task, task_names
@@ -37,8 +36,8 @@ class Repeated:
         caches: of each encoder that had cached vectors, what the look at them gave.
     """
 
-    problems: dict[Key, Finding] = field(default_factory=dict)
-    skipped: dict[Key, str] = field(default_factory=dict)
+    problems: dict[RecordKey, Finding] = field(default_factory=dict)
+    skipped: dict[RecordKey, str] = field(default_factory=dict)
     caches: list[Checked] = field(default_factory=list)
 
 
@@ -90,8 +89,8 @@ def against(
 ) -> list[Checked]:
     """The records against those of a fresh run, with the significance of what changed; see `check_again`."""
     repeated = repeated or Repeated()
-    old = {key_of(result): result for result in everything}
-    new = {key_of(result): result for result in ResultStore(fresh_in).load()}
+    old = {result.key: result for result in everything}
+    new = {result.key: result for result in ResultStore(fresh_in).load()}
     checked = []
     for one in check_records(stored, new.values(), repeated.problems, repeated.skipped, everything):
         changed = [finding.what for finding in one.findings if finding.kind == "score"]
@@ -125,7 +124,7 @@ def repeat(stored: Iterable[Result], results: Path, options: Options, progress: 
     planned_of = {key: plan for key, plan in planned_of.items() if plan}
     _refuse_code({spec: name for name, spec in planned_of if spec not in options.trusted})
     for (name, spec), plan in planned_of.items():
-        keys = [(name, planned.task.name, source.subset) for planned in plan for source in planned.sources]
+        keys = [RecordKey(name, planned.task.name, source.subset) for planned in plan for source in planned.sources]
         try:
             head = parse_spec(spec).head if spec else _no_spec()
             needs = encoder_info(head).needs(head)
@@ -181,14 +180,14 @@ def _measure(
     with temporary_folder() as vectors:
         run = Run(VectorCache(vectors, max_bytes=sys.maxsize), ResultStore(results), progress=progress)
         run(audited, plan, spec=spec, modules=encoder_info(parse_spec(spec).head).modules)
-    for name, task, subset, error in run.failures:
-        repeated.problems[name, task, subset] = _failed("encoder", f"failed: {one_line(error)}")
+    for failure in run.failures:
+        repeated.problems[failure.key] = _failed("encoder", f"failed: {one_line(failure.error)}")
     if audited.compared:
         repeated.caches.append(_cache_check(audited))
 
 
 def _cache_check(audited: Audited) -> Checked:
-    key = (audited.name, *CACHE)
+    key = RecordKey(audited.name, *CACHE)
     if not audited.stale:
         return Checked(key)
     message = (
@@ -203,7 +202,7 @@ def _plan(records: Sequence[Result], sets: _Sets, options: Options, repeated: Re
     """What of these can be measured here; why the others cannot goes to `repeated`."""
     plan: dict[str, Planned] = {}
     for record in records:
-        key = key_of(record)
+        key = record.key
         try:
             task = get_task(record.task)
         except HarnessError as error:
@@ -224,7 +223,7 @@ def _plan(records: Sequence[Result], sets: _Sets, options: Options, repeated: Re
         elif options.must_measure or sets.has(record):
             repeated.problems[key] = Finding("missing", "data", _absent(record), "stored", "no data")
         else:
-            repeated.skipped[key] = f"no {record.dataset['name']} data here"
+            repeated.skipped[key] = f"no {record.dataset.name} data here"
     return list(plan.values())
 
 
@@ -233,7 +232,7 @@ def _failed(what: str, message: str) -> Finding:
 
 
 def _absent(record: Result) -> str:
-    names = list(record.dataset.get("files", {}))
+    names = list(record.dataset.files)
     listed = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
     return f"missing: the data of {record.task} {record.subset} are not there ({listed})"
 
@@ -259,7 +258,7 @@ class _Sets:
                 present.update(
                     n for source in self._of(get_task(name), False).values() for n in source.dataset.split("+")
                 )
-        return present.issuperset(record.dataset["name"].split("+"))
+        return present.issuperset(record.dataset.name.split("+"))
 
     def _of(self, task: Task, is_sample: bool) -> dict[str, Source]:
         key = task.name, is_sample
@@ -270,4 +269,4 @@ class _Sets:
 
 
 def _is_sample(record: Result) -> bool:
-    return split_tag(record.subset)[1] == SAMPLE
+    return Subset.parse(record.subset).is_sample

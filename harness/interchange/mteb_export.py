@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.escaping import json_text
 from harness.interchange.mteb_tasks import EXPORTED, SPLIT, MtebTask
-from harness.names import check_name, split_tag
+from harness.names import Subset, check_name
 from harness.results import Result, seconds_of
 
 ORGANISATION = "multilingual-embedding-harness"
@@ -56,7 +56,7 @@ def mteb_files(results: Iterable[Result]) -> Export:
 
 def _why_not(result: Result) -> str:
     task = EXPORTED.get(result.task)
-    base, tag = split_tag(result.subset)
+    base, tag = Subset.parse(result.subset)
     if task is None:
         return f"mteb has no task with the data and the metrics of {result.task}"
     if tag:
@@ -65,7 +65,7 @@ def _why_not(result: Result) -> str:
         return f"averages of {result.task}, which mteb makes itself"
     if base not in task.languages:
         return f"mteb's {task.name} has no such subset"
-    if result.dataset.get("published") is False:
+    if result.dataset.published is False:
         return f"{result.task} on files that are not the published ones"
     if not all(metric in result.metrics for metric in task.metrics):
         return f"{result.task} without {' or '.join(task.metrics)}"
@@ -98,7 +98,7 @@ def _entry(task: MtebTask, result: Result) -> dict[str, Any]:
         "measured_by": f"{ORGANISATION} {result.versions.get(ORGANISATION, '')}".strip(),
         "fingerprint": result.fingerprint,
         "signature": result.signature,
-        "dataset_sha256": result.dataset["sha256"],
+        "dataset_sha256": result.dataset.sha256,
     }
 
 

@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 
-from harness.names import split_tag
+from harness.names import Subset
 from harness.report.cells import BOLD, Cell, Key, kind_of, p_text
-from harness.report.layout import SAMPLE, metric_label, task_order
+from harness.report.layout import metric_label, task_order
 from harness.results import Result
 from harness.significance.holm import holm
 from harness.significance.standing import Standing, standing
@@ -183,7 +183,7 @@ def _mending(results: Sequence[Result]) -> str:
     tasks_of: dict[tuple[str, bool], list[str]] = {}
     for result in results:
         if result.spec:
-            is_sample = split_tag(result.subset)[1] == SAMPLE
+            is_sample = Subset.parse(result.subset).is_sample
             tasks_of.setdefault((result.spec, is_sample), []).append(result.task)
     together: dict[tuple[tuple[str, ...], bool], list[str]] = {}
     for (spec, is_sample), tasks in tasks_of.items():

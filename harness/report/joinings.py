@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness import escaping
-from harness.names import check_name, split_tag
+from harness.names import Subset, check_name
 from harness.report.layout import layout_of
 from harness.report.render import markdown
 from harness.report.tables import encoder_labels, rank_encoders, split_sample
@@ -41,7 +41,7 @@ def finer_view(results: Sequence[Result], statistics: Mapping[str, Statistics]) 
 
 
 def _rank(group: str) -> tuple[int, str]:
-    order, base = layout_of(_TASK).ranking, split_tag(group)[0]
+    order, base = layout_of(_TASK).ranking, Subset.parse(group).base
     return (order.index(base) if base in order else len(order), group)
 
 

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from harness.data.tatoeba import languages
-from harness.names import split_tag
+from harness.names import SAMPLE, Subset
 
-SAMPLE = "@sample"
 TAGS = {
     "@deepl": "another translation than the published set",
     "@ntrex": "a BUCC-format set, not the BUCC data",
@@ -134,7 +133,7 @@ def subset_order(task: str, subsets: Iterable[str]) -> list[str]:
     order = layout_of(task).subsets
 
     def rank(subset: str) -> tuple[int, int, str, str]:
-        base, tag = split_tag(subset)
+        base, tag = Subset.parse(subset)
         # A group's average that has no fixed place still comes before the single sets.
         return (order.index(base) if base in order else len(order), not is_average(base), base, tag)
 

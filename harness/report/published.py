@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.interchange.imported import IMPORTED
-from harness.names import split_tag
+from harness.names import Subset
 from harness.published import PublishedScore
 from harness.published.matching import Measured, Measurements
 from harness.report.cells import MISSING, Cell, Column, Row, Table, kind_of
@@ -61,7 +61,7 @@ def published_boards(
     tables = []
     for task in task_order(score.task for score in scores):
         own = [s for s in scores if s.task == task and (metrics is None or s.metric in metrics)]
-        measured = [r for r in results if r.task == task and not split_tag(r.subset)[1]]
+        measured = [r for r in results if r.task == task and not Subset.parse(r.subset).tag]
         if own:
             tables += [_board(task, measured, own, statistics or {}), *_differences(task, measured, own)]
     return [table for table in tables if table.rows]

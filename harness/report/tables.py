@@ -8,12 +8,11 @@ from math import isnan, nan
 from typing import Any
 
 from harness.errors import unknown_name
-from harness.names import split_tag
+from harness.names import Subset
 from harness.report.cells import MISSING, Cell, Column, Key, Row, Table
 from harness.report.figures import Figures, interval_of
 from harness.report.footnotes import footnotes
 from harness.report.layout import (
-    SAMPLE,
     TAGS,
     Layout,
     board_title,
@@ -82,8 +81,8 @@ def _entry(result: Result, metric: str, interval: tuple[float, float] | None, fi
         "signature": result.signature,
         "source": "measured",
         "fingerprint": result.fingerprint,
-        "dataset": result.dataset.get("name", ""),
-        "dataset_sha256": result.dataset.get("sha256", ""),
+        "dataset": result.dataset.name,
+        "dataset_sha256": result.dataset.sha256,
         "created": result.created,
     }
 
@@ -105,8 +104,8 @@ def boards(
     for task in task_order(result.task for result in results):
         of_task = [result for result in results if result.task == task]
         for part in split_sample(of_task):
-            is_sample = split_tag(part[0].subset)[1] == SAMPLE
-            holes = {(e, s) for e, t, s in failed if t == task and (split_tag(s)[1] == SAMPLE) is is_sample}
+            is_sample = Subset.parse(part[0].subset).is_sample
+            holes = {(e, s) for e, t, s in failed if t == task and Subset.parse(s).is_sample is is_sample}
             table = _board(task, part, metrics, holes, statistics or {})
             if table is not None:
                 tables.append(table)
@@ -115,7 +114,7 @@ def boards(
 
 def split_sample(results: Sequence[Result]) -> list[list[Result]]:
     """Real data and the bundled sample apart, each only if there is some."""
-    parts = [[r for r in results if (split_tag(r.subset)[1] == SAMPLE) is of_sample] for of_sample in (False, True)]
+    parts = [[r for r in results if Subset.parse(r.subset).is_sample is of_sample] for of_sample in (False, True)]
     return [part for part in parts if part]
 
 
@@ -139,7 +138,7 @@ def _board(
     encoders, order_note = rank_encoders(task, results, shown[0])
     encoders += sorted({encoder for encoder, _ in holes}.difference(encoders))
     labels, marks = encoder_labels(results, encoders)
-    title = board_title(task, shown, split_tag(subsets[0])[1] == SAMPLE)
+    title = board_title(task, shown, Subset.parse(subsets[0]).is_sample)
     is_turned = layout.turn_above is not None and len(subsets) > layout.turn_above
     if is_turned:
         table = _turned(task, layout, results, figures, encoders, labels, subsets, shown)
@@ -179,7 +178,7 @@ def _turned(
     columns = [Column(labels[e], metric_label(metric) if len(shown) > 1 else "") for e in encoders for metric in shown]
     rows = []
     for subset in subsets:
-        keys = [Cell(subset), Cell(layout.names.get(split_tag(subset)[0], "")), Cell(n.get(subset), "count")]
+        keys = [Cell(subset), Cell(layout.names.get(Subset.parse(subset).base, "")), Cell(n.get(subset), "count")]
         cells = [figures.cell(encoder, (task, subset, metric)) for encoder in encoders for metric in shown]
         rows.append(Row((*keys, *cells), is_average(subset)))
     return Table("", (*headings, *columns), tuple(rows), n_keys=len(headings))
@@ -217,10 +216,10 @@ def rank_encoders(task: str, results: Sequence[Result], metric: str) -> tuple[li
 
     def preference(average: str) -> tuple[int, int, str]:
         frequency = sum((name, (task, average, metric)) in values for name in names)
-        return (layout.ranking.index(split_tag(average)[0]), -frequency, average)
+        return (layout.ranking.index(Subset.parse(average).base), -frequency, average)
 
     present = {result.subset for result in of_task}
-    averages = sorted((name for name in present if split_tag(name)[0] in layout.ranking), key=preference)
+    averages = sorted((name for name in present if Subset.parse(name).base in layout.ranking), key=preference)
     subsets = averages[:1] or sorted(present)
     scores: dict[str, float] = {}
     for name in names:
@@ -285,7 +284,7 @@ def missing_note(table: Table) -> list[str]:
 
 def tag_notes(subsets: Iterable[str]) -> list[str]:
     """What the stand-in tags among subset names mean."""
-    tags = sorted({split_tag(subset)[1] for subset in subsets} - {""})
+    tags = sorted({Subset.parse(subset).tag for subset in subsets} - {""})
     return [f"{tag}: {TAGS.get(tag, 'a stand-in for the published set')}" for tag in tags]
 
 

@@ -102,7 +102,7 @@ class _Rows:
 
     def are_there(self, record: Result) -> bool:
         """Whether there are files for all of it."""
-        folder = rows_folder(self._root, record)
+        folder = rows_folder(self._root, record.key)
         return all(has_rows(folder, subset) for subset in record.parts or [record.subset])
 
     def of(self, encoder: str, subset: str) -> list[Rows] | None:
@@ -145,7 +145,7 @@ def _missing(task: Task, records: Mapping[Key, Result], known: Statistics, rows:
     metrics = [metric for metric in task.metrics if metric != _THRESHOLD]
     by_items: dict[tuple[str, str], list[Result]] = {}  # only what was measured on the same items is compared
     for (_, subset), record in sorted(records.items()):
-        by_items.setdefault((subset, record.dataset.get("sha256", "")), []).append(record)
+        by_items.setdefault((subset, record.dataset.sha256), []).append(record)
     for (subset, _), own in by_items.items():
         missing = _Missing(subset)
         for metric in metrics if is_vectorised(task) else [task.main_metric]:

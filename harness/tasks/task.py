@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.data import DataDir, Source
-from harness.names import split_tag
+from harness.names import Subset
 
 Encode = Callable[[Sequence[str], str | None], NDArray[np.float32]]
 """encode(sentences, lang) -> float32 (n, dim): what a task is given instead of an encoder."""
@@ -77,4 +77,4 @@ class Task:
 
 def tags_of(subsets: Iterable[str]) -> list[str]:
     """The stand-in tags among subset names, published data ("") first."""
-    return sorted({split_tag(subset)[1] for subset in subsets})
+    return sorted({Subset.parse(subset).tag for subset in subsets})

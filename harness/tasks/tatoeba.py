@@ -12,7 +12,7 @@ import numpy as np
 
 from harness.data.tatoeba import GROUPS, TatoebaPairs, load_tatoeba, resolve_language, tatoeba_sources
 from harness.mining import nearest
-from harness.names import split_tag
+from harness.names import Subset
 from harness.tasks.task import Encode, Rows, Task, tags_of
 
 
@@ -56,7 +56,7 @@ def averages(subsets: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 def resolve(name: str) -> tuple[str, ...]:
     """LASER's codes for a code, an ISO 639-1 code, a group of languages (`paper`), or its average (`avg-paper`)."""
-    base, tag = split_tag(name)
+    base, tag = Subset.parse(name)
     return tuple(code + tag for code in resolve_language(base.removeprefix("avg-")))
 
 

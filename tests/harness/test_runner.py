@@ -89,7 +89,7 @@ def test_an_error_of_the_encoder_fails_one_subset_only(tmp_path: Path, kind: typ
 
     run = Run(VectorCache(tmp_path / "cache"), ResultStore(tmp_path))
     results = run(Fragile(), make_plan([tasks.get_task("sts17")], bundled_sample()))
-    assert {subset for _, _, subset, _ in run.failures} == {"ar-ar@sample", "en-ar@sample"}
+    assert {failure.subset for failure in run.failures} == {"ar-ar@sample", "en-ar@sample"}
     assert {r.subset for r in results}.isdisjoint({"ar-ar@sample", "avg-same@sample", "avg-cross@sample"})
     with pytest.raises(kind, match="no Arabic today"):
         evaluate(Fragile(), "sts17", cache_dir=tmp_path / "cache2")
@@ -515,5 +515,5 @@ def test_stored_results_of_a_changed_file_are_measured_again(tmp_path: Path) -> 
     (first,) = evaluate(Letters(), **arguments)
     file.write_text("".join(lines[:2]))
     (second,) = evaluate(Letters(), **arguments)
-    assert (first.n, second.n) == (3, 2) and first.dataset["sha256"] != second.dataset["sha256"]
+    assert (first.n, second.n) == (3, 2) and first.dataset.sha256 != second.dataset.sha256
     assert replace(second, created="") == replace(ResultStore(tmp_path).load()[0], created="")

@@ -34,6 +34,6 @@ def store_measured(
     for subset, own in rows.items():
         metrics = {m: round(v, 6) for m, v in measure.aggregate(own).items() if m in measure.metrics}
         results.append(record(encoder, task, subset, metrics, measure.full_signature, **other))
-        save_rows(rows_folder(root, results[-1]), subset, own, "npz")
+        save_rows(rows_folder(root, results[-1].key), subset, own, "npz")
     ResultStore(root).merge(results, partial(averages_of, measure))
     return ResultStore(root).load(encoder, task)
