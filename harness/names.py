@@ -24,12 +24,17 @@ def check_name(name: str, what: str) -> str:
     Raises:
         InputError: it is too long, or has other characters than letters, digits and . _ + @ - (a path, say).
     """
+    if is_name(name):
+        return name
     if not re.fullmatch(PATTERN, name):
         remedy = "add name=..." if what == "encoder" else "rename it"
         raise InputError(f"{what} name {name!r} cannot name a folder; {remedy} with letters, digits and . _ + @ - only")
-    if len(name) > MAX_LENGTH:
-        raise InputError(f"{what} name {name[:20]!r}... has {len(name)} characters; the limit is {MAX_LENGTH}")
-    return name
+    raise InputError(f"{what} name {name[:20]!r}... has {len(name)} characters; the limit is {MAX_LENGTH}")
+
+
+def is_name(text: str) -> bool:
+    """Whether `check_name` lets it pass."""
+    return bool(re.fullmatch(PATTERN, text)) and len(text) <= MAX_LENGTH
 
 
 class Subset(NamedTuple):

@@ -6,7 +6,7 @@ import errno
 import glob
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -179,17 +179,16 @@ def name_taken(stored: Result, fingerprint: str) -> NameTakenError:
     )
 
 
-def no_averages(results: list[Result]) -> list[Result]:
-    """For records that are merged as they are."""
-    return []
-
-
 class ResultStore:
-    """The records below one results folder."""
+    """The records below one results folder.
+
+    A file is parsed once, and again only after another process has changed it.
+    """
 
     def __init__(self, root: str | Path):
         self.root = Path(root)
         self.records = self.root / "records"
+        self._parsed: dict[Path, tuple[_Stamp, list[Result]]] = {}
 
     def load(self, encoder: str | None = None, task: str | None = None) -> list[Result]:
         """All records, or those of one encoder or task, sorted by encoder, task, subset.
@@ -198,14 +197,18 @@ class ResultStore:
             InputError: a file that holds no records (it is named).
         """
         files = sorted(self.records.glob(f"{glob.escape(encoder or '') or '*'}/{glob.escape(task or '') or '*'}.json"))
-        return [result for file in files for result in _read(file)]
+        return [result for file in files for result in self._read(file)]
 
-    def merge(self, results: Iterable[Result], average: Callable[[list[Result]], list[Result]] = no_averages) -> None:
+    def find(self, wanted: Identity) -> Result | None:
+        """The record of a measurement, if it is stored. Raises InputError as `load`."""
+        records = self.load(wanted.encoder, wanted.task)
+        return next((record for record in records if record.identity == wanted), None)
+
+    def merge(self, results: Iterable[Result]) -> None:
         """Add records; each replaces the one of the same encoder, task and subset, all others stay.
 
-        `average` makes the averages that the records of one encoder and task allow, from those then in the file: what
-        other processes have added counts, and an average never outlives its parts: one that is not the mean of its
-        parts as they are now is dropped.
+        An average never outlives its parts: one that is not the mean of its parts as they are now is dropped. (Inside
+        `storing`, `load` gives what other processes have added, to make averages of.)
 
         Safe against a kill (written to a temporary file, then renamed) and against other processes (locked).
 
@@ -219,10 +222,11 @@ class ResultStore:
             try:
                 with self._locked():
                     file.parent.mkdir(parents=True, exist_ok=True)
-                    records = {old.subset: old for old in (_read(file) if file.exists() else [])}
+                    records = {old.subset: old for old in (self._read(file) if file.exists() else [])}
                     records.update({r.subset: _with_tolerance(r, records.get(r.subset)) for r in new})
-                    records.update({result.subset: result for result in average(list(records.values()))})
-                    write_atomically(file, _dump([r for r in records.values() if not _is_stale(r, records)]))
+                    current = sorted((r for r in records.values() if not _is_stale(r, records)), key=_subset)
+                    write_atomically(file, _dump(current))
+                    self._parsed[file] = _stamp(file), current
             except OSError as error:
                 raise cannot_write(file, error) from None
 
@@ -263,6 +267,12 @@ class ResultStore:
                 self._put_back(encoder)
                 raise
             shutil.rmtree(self._aside(encoder), ignore_errors=True)
+
+    def _read(self, file: Path) -> list[Result]:
+        stamp = _stamp(file)  # before the file is read: if it is replaced in between, it is read again next time
+        if stamp is None or file not in self._parsed or self._parsed[file][0] != stamp:
+            self._parsed[file] = stamp, _parse(file)
+        return self._parsed[file][1]
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -308,6 +318,22 @@ class ResultStore:
         return refuse_way_out(folder / f"{check_name(result.task, 'task')}.json", self.root)
 
 
+_Stamp = tuple[int, int, int] | None
+
+
+def _stamp(file: Path) -> _Stamp:
+    """What tells whether a file is still the same: every write puts a new file in its place."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _subset(result: Result) -> str:
+    return result.subset
+
+
 def seconds_of(result: Result) -> float:
     """When a record was created, in seconds since 1970. Raises ValueError, OverflowError or OSError."""
     return msgspec.convert(result.created, datetime).timestamp()
@@ -332,22 +358,21 @@ def _is_stale(result: Result, records: dict[str, Result]) -> bool:
 
 
 def _with_tolerance(result: Result, old: Result | None) -> Result:
-    """The record with the tolerance of the one that it replaces, if that measures the same."""
-    if result.tolerance or old is None or old.identity != result.identity:
+    """The record with the tolerance of the one that it replaces, if that measures the same. (Averages have none.)"""
+    if result.tolerance or result.parts or old is None or old.identity != result.identity:
         return result
     return replace(result, tolerance=old.tolerance)
 
 
-def _dump(results: list[Result]) -> bytes:
-    ordered = sorted(results, key=lambda result: result.subset)
-    records = [asdict(result) for result in ordered]
+def _dump(results: Sequence[Result]) -> bytes:
+    records = [asdict(result) for result in results]
     for record in records:
         if not record["tolerance"]:  # hardly any record has one
             del record["tolerance"]
     return (json.dumps(records, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
-def _read(file: Path) -> list[Result]:
+def _parse(file: Path) -> list[Result]:
     try:
         results = read_json(file, list[Result], exact=True)
         for result in results:

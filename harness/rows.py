@@ -106,18 +106,18 @@ def _lists(rows: Rows) -> dict[str, list[object]]:
 _WRITERS: dict[str, Callable[[Rows], bytes]] = {"npz": _npz, "jsonl": _jsonl, "parquet": _parquet}
 
 
-def stored_rows(results: Path, task: Task, wanted: Identity) -> Rows | None:
-    """The per-item rows that an earlier run kept, of the same data with the same vectors and protocol; else None.
+def stored_rows(store: ResultStore, task: Task, wanted: Identity) -> tuple[Result, Rows] | None:
+    """The record and per-item rows of the same data, vectors and protocol that an earlier run kept; else None.
 
     Raises:
         InputError: they are damaged or not those of their record.
         MissingExtraError: Parquet without pyarrow.
     """
-    if not has_rows(rows_folder(results, wanted.key), wanted.subset):
+    if not has_rows(rows_folder(store.root, wanted.key), wanted.subset):
         return None
-    records = ResultStore(results).load(wanted.encoder, wanted.task)
-    record = next((record for record in records if record.identity == wanted), None)
-    return rows_of(results, task, record) if record else None
+    record = store.find(wanted)
+    rows = rows_of(store.root, task, record) if record else None
+    return (record, rows) if record and rows is not None else None
 
 
 def rows_folder(results: Path, key: RecordKey) -> Path:

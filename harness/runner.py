@@ -1,4 +1,4 @@
-"""The runner: encoder x task x subset; each distinct sentence encoded once, each result stored once it is there."""
+"""Planning and measuring: encoder x task x subset; each set is read once, each distinct sentence encoded once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from functools import partial
 from hashlib import sha256
 from math import isfinite
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,11 @@ from harness.cache import EncoderVectors, VectorCache
 from harness.data import DataDir, Source
 from harness.encoder import Encoder
 from harness.errors import HarnessError, InputError, LanguageError, VectorError, unknown_name
-from harness.names import Subset, check_name
-from harness.results import Dataset, Failure, Hardware, Identity, Result, ResultStore, mean_metrics, name_taken
-from harness.rows import drop_rows, has_rows, rows_folder, save_rows
-from harness.significance.store import StatisticsStore
+from harness.names import Subset
+from harness.results import Dataset, Failure, Identity, Result, ResultStore, mean_metrics
 from harness.tasks import Rows, Task
+
+_KEPT_BYTES = 64 << 20  # of files, whose sentences then take three times as much memory
 
 
 class Progress(Protocol):
@@ -108,21 +108,6 @@ def _absent(
     return InputError(f"subset {name!r} is not in the data ({listed} missing){hint}")
 
 
-def no_data(tasks: Sequence[Task], data: DataDir) -> InputError:
-    """The error for a plan with nothing in it."""
-    names = " or ".join(task.name for task in tasks)
-    if data.stand_in:
-        return InputError(f"the bundled sample has no data set of {names}; give --data-dir or set HARNESS_DATA")
-    return InputError(f"no data set of {names} found in {data.root}; see `leaderboard data status`")
-
-
-def check_data(plan: Sequence[Planned]) -> None:
-    """Read all that is planned once, so that a bad line is met before hours of encoding. Raises InputError."""
-    for planned in plan:
-        for source in planned.sources:
-            planned.task.load(source)
-
-
 def absent_sets(tasks: Sequence[Task], data: DataDir) -> dict[str, list[str]]:
     """By task, the published subsets that are not in the data directory."""
     absent = {}
@@ -133,9 +118,42 @@ def absent_sets(tasks: Sequence[Task], data: DataDir) -> dict[str, list[str]]:
     return absent
 
 
-@dataclass
+class Items:
+    """The items of the sets of a run, which are all read before anything is encoded: bad data costs no hours of work.
+
+    Each set is parsed once; but large ones (of BUCC, say) are read again when they are measured, since they would take
+    gigabytes of memory for as long as the run.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, Source], Any] = {}
+        self._left = _KEPT_BYTES
+
+    def read(self, plan: Sequence[Planned]) -> None:
+        """Read all that is planned. Raises InputError at bad data."""
+        for task, source in sets_of(plan):
+            self.of(task, source)
+
+    def of(self, task: Task, source: Source) -> Any:
+        """The items of one set. Raises InputError at bad data."""
+        if (task.name, source) in self._kept:
+            return self._kept[task.name, source]
+        items = task.load(source)
+        _ = source.sha256  # computed now: a record names the content that was read
+        n_bytes = sum(path.stat().st_size for path in source.files)
+        if n_bytes <= self._left:
+            self._left -= n_bytes
+            self._kept[task.name, source] = items
+        return items
+
+
+def nothing_known(task: Task, wanted: Identity) -> None:
+    """For a run that measures everything."""
+
+
+@dataclass(frozen=True)
 class Run:
-    """Runs planned tasks for one encoder after another.
+    """How encoders are measured.
 
     Attributes:
         cache: where vectors are kept.
@@ -146,7 +164,7 @@ class Run:
         progress: who wants to know.
         replace: remove what is stored under an encoder's name if it is of other weights or options (all of it, in one
             step, when the first new subset is there); without, such an encoder is refused.
-        failures: what failed so far.
+        items: of the sets, as far as they have been read.
     """
 
     cache: VectorCache
@@ -155,164 +173,99 @@ class Run:
     save_rows: str | None = None
     progress: Progress = field(default_factory=Silent)
     replace: bool = False
-    failures: list[Failure] = field(default_factory=list)
-    _is_outdated: bool = field(default=False, init=False)
+    items: Items = field(default_factory=Items)
 
-    def __call__(
-        self, encoder: Encoder, plan: Sequence[Planned], *, spec: str = "", modules: Sequence[str] = ()
-    ) -> list[Result]:
-        """Measure one encoder; returns the results of the plan, those of earlier runs and averages included.
-
-        An error of the encoder's own, a language that it cannot take among them, fails one subset and is kept in
-        `failures`; vectors that are none fail what is left of the encoder. Any other HarnessError (bad data, a full
-        disk) ends the run. What was measured before is stored in each case.
-
-        spec, modules: for the records: what names the encoder, and the Python modules that it runs on.
-
-        Raises:
-            NameTakenError: results of other weights or options are stored under its name, and not `replace`.
-        """
-        check_name(encoder.name, "encoder")
-        others = self.store.others(encoder.name, encoder.fingerprint) if self.store else []
-        if others and not self.replace:  # said before anything is measured, and looked at again when it is stored
-            raise name_taken(others[0], encoder.fingerprint)
-        self._is_outdated = bool(others)
-        with self.cache.of(encoder) as vectors:
-            return self._all(encoder, vectors, plan, spec, modules)
-
-    def _all(
-        self, encoder: Encoder, vectors: EncoderVectors, plan: Sequence[Planned], spec: str, modules: Sequence[str]
-    ) -> list[Result]:
-        self.progress.start(encoder.name, sum(len(planned.sources) for planned in plan))
-        results: list[Result] = []
-        for task, source in [(planned.task, source) for planned in plan for source in planned.sources]:
-            try:
-                results.append(self._one(encoder, vectors, task, source, spec, modules))
-            except Exception as error:
-                if isinstance(error, HarnessError) and not isinstance(error, VectorError | LanguageError):
-                    raise
-                self.failures.append(Failure(encoder.name, task.name, source.subset, error))
-                self.progress.fail(*self.failures[-1])
-                if isinstance(error, VectorError):
-                    break
-        return results + [average for planned in plan for average in self._averages(planned.task, results)]
-
-    def _one(
+    def measure(
         self,
         encoder: Encoder,
-        vectors: EncoderVectors,
-        task: Task,
-        source: Source,
-        spec: str,
-        modules: Sequence[str],
-    ) -> Result:
-        stored = self._stored(identity_of(encoder, task, source))
-        if stored is not None:
-            self.progress.finish(stored, task.main_metric, True)
-            return stored
-        result, rows = _measure(encoder, vectors, task, source, spec, modules, self.progress)
-        if self.store:
-            with self.store.storing(encoder.name, encoder.fingerprint, replace=self.replace) as n_removed:
-                folder = rows_folder(self.store.root, result.key)
-                drop_rows(folder, source.subset)  # of an earlier measurement
-                save_rows(folder, source.subset, rows, self.save_rows or "npz")
-                self.store.merge([result], partial(averages_of, task))
-            self._is_outdated = False
-            if n_removed:
-                StatisticsStore(self.store.root).forget(encoder.name)
-                self.progress.note(f"{encoder.name}: {n_removed} stored results of other weights or options replaced")
-        self.progress.finish(result, task.main_metric, False)
-        return result
+        plan: Sequence[Planned],
+        take: Callable[[Task, Result, Rows | None], None],
+        known: Callable[[Task, Identity], tuple[Result, Rows | None] | None] = nothing_known,
+        *,
+        spec: str = "",
+        modules: Sequence[str] = (),
+    ) -> list[Failure]:
+        """Measure an encoder on one set after another, and return what failed; stores nothing but vectors.
 
-    def _stored(self, wanted: Identity) -> Result | None:
-        """The record of an earlier run, if it measures the same and, where rows are wanted, they are there too."""
-        if self.store is None or self.fresh or self._is_outdated:
-            return None
-        if self.save_rows and not has_rows(rows_folder(self.store.root, wanted.key), wanted.subset, self.save_rows):
-            return None
-        stored = self.store.load(wanted.encoder, wanted.task)
-        return next((result for result in stored if result.identity == wanted), None)
+        An error of the encoder's own, a language that it cannot take among them, fails one subset; vectors that are
+        none fail what is left.
 
-    def _averages(self, task: Task, results: Sequence[Result]) -> list[Result]:
-        """The averages to which a run's results belong, completed by those of earlier runs."""
-        own = [result for result in results if result.task == task.name]
-        if not own:
-            return []
-        together = {r.subset: r for r in (self.store.load(own[0].encoder, task.name) if self.store else [])}
-        together.update({result.subset: result for result in own})
-        done = {result.subset for result in own}
-        return [average for average in averages_of(task, list(together.values())) if done.intersection(average.parts)]
+        Args:
+            take: is given what was measured on each set, or is known.
+            known: gives the result of an earlier measurement (and its rows, if `take` wants them), or None.
+            spec, modules: for the records: what names the encoder, and the Python modules that it runs on.
 
+        Raises:
+            HarnessError: any other error, of `take` too: bad data, a full disk.
+        """
+        sets = sets_of(plan)
+        failures: list[Failure] = []
+        self.progress.start(encoder.name, len(sets))
+        with self.cache.of(encoder) as vectors:
+            for task, source in sets:
+                try:
+                    stored = known(task, identity_of(encoder.name, encoder.fingerprint, task, source))
+                    result, rows = stored or self._measured(encoder, vectors, task, source)
+                    if not stored:
+                        result = replace(result, spec=spec, versions=provenance.versions(modules))
+                    take(task, result, rows)
+                except Exception as error:
+                    if isinstance(error, HarnessError) and not isinstance(error, VectorError | LanguageError):
+                        raise
+                    failures.append(Failure(encoder.name, task.name, source.subset, error))
+                    self.progress.fail(*failures[-1])
+                    if isinstance(error, VectorError):
+                        break
+                else:
+                    self.progress.finish(result, task.main_metric, stored is not None)
+        return failures
 
-def identity_of(encoder: Encoder, task: Task, source: Source) -> Identity:
-    """What a measurement of this encoder on this set would be of."""
-    return Identity(
-        encoder.name,
-        encoder.fingerprint,
-        task.name,
-        task.version,
-        source.subset,
-        task.full_signature,
-        source.sha256,
-    )
+    def _measured(self, encoder: Encoder, vectors: EncoderVectors, task: Task, source: Source) -> tuple[Result, Rows]:
+        start = time.perf_counter()
+        n_distinct, seconds = 0, 0.0
+        zero: set[str] = set()
 
+        def encode(sentences: Sequence[str], lang: str | None) -> NDArray[np.float32]:
+            nonlocal n_distinct, seconds
+            encoded = vectors.encode(sentences, lang, partial(self.progress.encoding, task.name, source.subset))
+            n_distinct, seconds = n_distinct + encoded.n_distinct, seconds + encoded.seconds
+            zero.update(sentences[i] for i in np.flatnonzero(~encoded.vectors.any(axis=1)).tolist())
+            return encoded.vectors
 
-def _measure(
-    encoder: Encoder,
-    vectors: EncoderVectors,
-    task: Task,
-    source: Source,
-    spec: str,
-    modules: Sequence[str],
-    progress: Progress,
-) -> tuple[Result, Rows]:
-    start = time.perf_counter()
-    items = task.load(source)
-    n_distinct, seconds = 0, 0.0
-    zero: set[str] = set()
-
-    def encode(sentences: Sequence[str], lang: str | None) -> NDArray[np.float32]:
-        nonlocal n_distinct, seconds
-        encoded = vectors.encode(
-            sentences, lang, lambda done, total: progress.encoding(task.name, source.subset, done, total)
+        items = self.items.of(task, source)
+        rows = task.rows(items, encode)
+        metrics = task.aggregate(rows)
+        for name, value in metrics.items():
+            if not isfinite(value):
+                raise ValueError(f"task {task.name!r} gives {name} = {value}")
+        result = Result(
+            task=task.name,
+            task_version=task.version,
+            subset=source.subset,
+            encoder=encoder.name,
+            fingerprint=encoder.fingerprint,
+            metrics={name: round(float(metrics[name]), 6) for name in task.metrics if name in metrics},
+            n=task.count(items),
+            signature=task.full_signature,
+            dataset=Dataset(source.dataset, source.sha256, source.checksums, source.is_published),
+            zero_vectors=len(zero),
+            git=provenance.git_state(),
+            hardware={**provenance.hardware(), "device": str(getattr(encoder, "device", "cpu"))},
+            wall_time_s=round(time.perf_counter() - start, 3),
+            sentences_per_s=round(n_distinct / seconds, 1) if seconds > 0 else None,
+            created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         )
-        n_distinct, seconds = n_distinct + encoded.n_distinct, seconds + encoded.seconds
-        zero.update(sentences[i] for i in np.flatnonzero(~encoded.vectors.any(axis=1)).tolist())
-        return encoded.vectors
-
-    rows = task.rows(items, encode)
-    metrics = task.aggregate(rows)
-    for name, value in metrics.items():
-        if not isfinite(value):
-            raise ValueError(f"task {task.name!r} gives {name} = {value}")
-    result = Result(
-        task=task.name,
-        task_version=task.version,
-        subset=source.subset,
-        encoder=encoder.name,
-        fingerprint=encoder.fingerprint,
-        spec=spec,
-        signature=task.full_signature,
-        dataset=Dataset(source.dataset, source.sha256, source.checksums, source.is_published),
-        metrics={name: round(metrics[name], 6) for name in task.metrics if name in metrics},
-        n=task.count(items),
-        zero_vectors=len(zero),
-        versions=provenance.versions(modules),
-        git=provenance.git_state(),
-        hardware=_hardware(encoder),
-        wall_time_s=round(time.perf_counter() - start, 3),
-        sentences_per_s=round(n_distinct / seconds, 1) if seconds > 0 else None,
-        created=_now(),
-    )
-    return result, rows
+        return result, rows
 
 
-def _hardware(encoder: Encoder) -> Hardware:
-    return {**provenance.hardware(), "device": str(getattr(encoder, "device", "cpu"))}
+def sets_of(plan: Sequence[Planned]) -> list[tuple[Task, Source]]:
+    """The planned sets, one after another."""
+    return [(planned.task, source) for planned in plan for source in planned.sources]
 
 
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+def identity_of(encoder: str, fingerprint: str, task: Task, source: Source) -> Identity:
+    """What a measurement of an encoder on this set is of."""
+    return Identity(encoder, fingerprint, task.name, task.version, source.subset, task.full_signature, source.sha256)
 
 
 def averages_of(task: Task, results: Sequence[Result]) -> list[Result]:

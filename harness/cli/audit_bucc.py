@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from enum import Enum
@@ -84,6 +83,7 @@ def audit_bucc(
     from harness.cli.progress import watch
     from harness.errors import InputError
     from harness.registry import check_spec, failures_in_one_line, load_encoder
+    from harness.results import ResultStore
     from harness.rows import stored_rows
     from harness.runner import identity_of
     from harness.tasks.bucc import Protocol, aggregate, bucc
@@ -98,8 +98,6 @@ def audit_bucc(
     if out is not None:
         check_new(out)
     review = read_review(read) if read is not None else None
-    if cache_dir:  # models that an encoder fetches go there too
-        os.environ["HARNESS_CACHE"] = str(cache_dir)
     spec = check_spec(encoder)
     source = _source(subset, data_dir)
     with watch() as progress:
@@ -110,10 +108,10 @@ def audit_bucc(
             check_origin(review, origin)  # now, rather than after hours of mining
         pair = bucc.load(source)
         encode = _encode(model, subset, cache_dir, progress)
-        rows = stored_rows(results, bucc, identity_of(model, bucc, source))
-        if rows is None:
+        stored = stored_rows(ResultStore(results), bucc, identity_of(model.name, model.fingerprint, bucc, source))
+        if stored is None:
             progress.note(f"{results} has no rows of {model.name} on {subset} (`run --save-rows` keeps them): mining")
-            rows = bucc.rows(pair, encode)
+        rows = stored[1] if stored else bucc.rows(pair, encode)
         training = {key: column[rows["split"] == "training"] for key, column in rows.items()}
         positions = not_in_gold(training, review.n_pairs if review else top or _TOP)
         if not len(positions):

@@ -103,8 +103,8 @@ def check(
     gives that spec string.
     """
     from harness.errors import InputError
+    from harness.gate import Repeated, check_again, github, text
     from harness.gate import against as compare
-    from harness.gate import check_again, github, text
     from harness.gate import junit as junit_xml
 
     if run and (cached or device or batch_size):
@@ -119,11 +119,8 @@ def check(
             raise InputError(f"--run measures nothing, so {spec} is not loaded; give the stored name: --encoder {name}")
     chosen = _choose(everything, specs, task or (), subset or (), suite)
     if run:
-        _records(run, "--run")
-        checked = compare(chosen, everything, against, run)
+        checked = compare(chosen, everything, against, run, Repeated(_records(run, "--run")))
     else:
-        if cache_dir:  # models that an encoder fetches go there too
-            os.environ["HARNESS_CACHE"] = str(cache_dir)
         options = _options(
             specs,
             frozenset(encoder or ()),

@@ -136,8 +136,6 @@ def mine(
     out = None if out is None or out == Path("-") else Path(os.path.realpath(out))
     _check_files(source, target, out, checkpoint)
     langs = _language(source, "--src-lang", src_lang), _language(target, "--trg-lang", trg_lang)
-    if cache_dir:  # models that an encoder fetches go there too
-        os.environ["HARNESS_CACHE"] = str(cache_dir)
     spec = check_spec(encoder)
     options: dict[str, Any] = {
         "k": neighbours,

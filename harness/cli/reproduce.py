@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -72,8 +71,6 @@ def reproduce(
         from harness.errors import InputError
 
         raise InputError("--device and --batch-size are for runs: give --run too, or leave them out")
-    if cache_dir:  # the models that are made or fetched are in there too
-        os.environ["HARNESS_CACHE"] = str(cache_dir)
     scores = _choose(table or [])
     sets = _PublishedSets(_data(data_dir))
     lines = _lines(scores, results, sets)

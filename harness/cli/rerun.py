@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -59,8 +58,6 @@ def rerun(
     old = find_record(everything, record)
     if encoder and (name := parse_spec(encoder).stored_name) != old.encoder:
         raise InputError(f"{encoder} would be stored as {name!r}; add name={old.encoder} to repeat {record} with it")
-    if cache_dir:  # models that an encoder fetches go there too
-        os.environ["HARNESS_CACHE"] = str(cache_dir)
     options = Options(
         data=open_data_dir(data_dir) if data_dir else None,
         cache_dir=cache_dir,
@@ -77,8 +74,8 @@ def rerun(
             repeated = repeat(chosen, folder, options, progress)
         if absent := [repeated.skipped[r.key] for r in chosen if r.key in repeated.skipped]:
             raise InputError(f"{absent[0]}; give --data-dir or set HARNESS_DATA")
-        checked = against(chosen, everything, results, folder, repeated) + repeated.caches
-        new = next((r for r in ResultStore(folder).load() if r.key == old.key), None)
+        checked = against(chosen, everything, results, folder, repeated)
+    new = next((r for r in repeated.results if r.key == old.key), None)
     if new is not None:
         echo(_printed(old, new))
     if any(one.findings for one in checked):

@@ -14,6 +14,7 @@ from harness.cache import VectorCache
 from harness.data import DataDir, Source, bundled_sample
 from harness.encoder import Encoder
 from harness.errors import HarnessError, InputError
+from harness.evaluation import measure_and_store
 from harness.files import temporary_folder
 from harness.gate.findings import CACHE, Checked, Finding, check_records, with_significance
 from harness.gate.significance import significance
@@ -21,21 +22,23 @@ from harness.gate.vectors import Audited
 from harness.names import Subset
 from harness.registry import encoder_info, load_encoder, one_line, runs_code
 from harness.results import RecordKey, Result, ResultStore
-from harness.runner import Planned, Progress, Run, Silent
+from harness.runner import Items, Planned, Progress, Run, Silent
 from harness.spec import parse_spec
 from harness.tasks import Task, get_task, task_names
 
 
 @dataclass
 class Repeated:
-    """What became of the records that were to be measured again, besides the fresh records themselves.
+    """What became of the records that were to be measured again.
 
     Attributes:
+        results: the fresh records, averages included.
         problems: why there is no fresh record.
         skipped: which could not be measured here and need not be, and why.
         caches: of each encoder that had cached vectors, what the look at them gave.
     """
 
+    results: list[Result] = field(default_factory=list)
     problems: dict[RecordKey, Finding] = field(default_factory=dict)
     skipped: dict[RecordKey, str] = field(default_factory=dict)
     caches: list[Checked] = field(default_factory=list)
@@ -76,8 +79,7 @@ def check_again(
     """
     with temporary_folder() as folder:
         repeated = repeat(stored, folder, options, progress)
-        checked = against(stored, everything, stored_in, folder, repeated)
-    return checked + repeated.caches
+        return against(stored, everything, stored_in, folder, repeated)
 
 
 def against(
@@ -85,12 +87,14 @@ def against(
     everything: Sequence[Result],
     stored_in: Path,
     fresh_in: Path,
-    repeated: Repeated | None = None,
+    repeated: Repeated,
 ) -> list[Checked]:
-    """The records against those of a fresh run, with the significance of what changed; see `check_again`."""
-    repeated = repeated or Repeated()
+    """The records against those of a fresh run, with the significance of what changed, and the looks at caches.
+
+    fresh_in: the results folder with the fresh rows; see `check_again` for the others.
+    """
     old = {result.key: result for result in everything}
-    new = {result.key: result for result in ResultStore(fresh_in).load()}
+    new = {result.key: result for result in repeated.results}
     checked = []
     for one in check_records(stored, new.values(), repeated.problems, repeated.skipped, everything):
         changed = [finding.what for finding in one.findings if finding.kind == "score"]
@@ -100,11 +104,11 @@ def against(
         except (Exception, SystemExit) as error:  # of another package's task, whose `aggregate` is resampled
             failed = _failed("task", f"failed: significance: {one_line(error)}")
             checked.append(replace(one, findings=(*one.findings, failed)))
-    return checked
+    return checked + repeated.caches
 
 
 def repeat(stored: Iterable[Result], results: Path, options: Options, progress: Progress | None = None) -> Repeated:
-    """Measure the records again, averages by their parts; fresh records and rows go to the folder `results`.
+    """Measure the records again, averages by their parts; the rows go to the folder `results`.
 
     Vectors are computed afresh unless `options.use_cached`. What fails is told in `problems`; the others go on.
 
@@ -113,9 +117,9 @@ def repeat(stored: Iterable[Result], results: Path, options: Options, progress: 
             has given that very string.
         HarnessError: what no record is to blame for: a full disk, say.
     """
-    progress = progress or Silent()
+    run = Run(VectorCache(options.cache_dir), ResultStore(results), progress=progress or Silent())
     repeated = Repeated()
-    sets = _Sets(options.data)
+    sets = _Sets(options.data, run.items)
     by_spec: dict[tuple[str, str], list[Result]] = {}
     for record in stored:
         if not record.parts:
@@ -136,10 +140,10 @@ def repeat(stored: Iterable[Result], results: Path, options: Options, progress: 
             raise
         except BaseException as error:  # an encoder may fail in any way: `sys.exit(0)` is no pass
             why = f"encoder cannot be loaded: {one_line(error)}"
-            progress.note(f"{name}: {why}")
+            run.progress.note(f"{name}: {why}")
             repeated.problems |= dict.fromkeys(keys, _failed("encoder", why))
             continue
-        _measure(encoder, spec, plan, results, options, repeated, progress)
+        _measure(run, encoder, spec, plan, repeated, use_cached=options.use_cached)
     return repeated
 
 
@@ -168,19 +172,15 @@ def _no_spec() -> str:
 
 
 def _measure(
-    encoder: Encoder,
-    spec: str,
-    plan: Sequence[Planned],
-    results: Path,
-    options: Options,
-    repeated: Repeated,
-    progress: Progress,
+    run: Run, encoder: Encoder, spec: str, plan: Sequence[Planned], repeated: Repeated, *, use_cached: bool
 ) -> None:
-    audited = Audited(encoder, VectorCache(options.cache_dir).of(encoder), use_cached=options.use_cached)
+    """Measure with a new cache, while the vectors in `run.cache` are compared with what the encoder gives."""
+    audited = Audited(encoder, run.cache.of(encoder), use_cached=use_cached)
     with temporary_folder() as vectors:
-        run = Run(VectorCache(vectors, max_bytes=sys.maxsize), ResultStore(results), progress=progress)
-        run(audited, plan, spec=spec, modules=encoder_info(parse_spec(spec).head).modules)
-    for failure in run.failures:
+        run = replace(run, cache=VectorCache(vectors, max_bytes=sys.maxsize))
+        outcome = measure_and_store(run, plan, audited, spec, encoder_info(parse_spec(spec).head).modules)
+    repeated.results += outcome.results
+    for failure in outcome.failures:
         repeated.problems[failure.key] = _failed("encoder", f"failed: {one_line(failure.error)}")
     if audited.compared:
         repeated.caches.append(_cache_check(audited))
@@ -211,7 +211,7 @@ def _plan(records: Sequence[Result], sets: _Sets, options: Options, repeated: Re
         try:
             source = sets.find(task, record)
             if source is not None:
-                task.load(source)  # before anything is encoded
+                sets.items.of(task, source)  # before anything is encoded
         except HarnessError as error:
             repeated.problems[key] = Finding("data", "files", f"data: {one_line(error)}", "read", "not readable")
             continue
@@ -240,8 +240,8 @@ def _absent(record: Result) -> str:
 class _Sets:
     """The sets of the data directory and of the bundled sample, found once a task."""
 
-    def __init__(self, data: DataDir | None):
-        self._data = data
+    def __init__(self, data: DataDir | None, items: Items):
+        self._data, self.items = data, items
         self._found: dict[tuple[str, bool], dict[str, Source]] = {}
 
     def find(self, task: Task, record: Result) -> Source | None:

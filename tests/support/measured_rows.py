@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,5 +34,7 @@ def store_measured(
         metrics = {m: round(v, 6) for m, v in measure.aggregate(own).items() if m in measure.metrics}
         results.append(record(encoder, task, subset, metrics, measure.full_signature, **other))
         save_rows(rows_folder(root, results[-1].key), subset, own, "npz")
-    ResultStore(root).merge(results, partial(averages_of, measure))
-    return ResultStore(root).load(encoder, task)
+    store = ResultStore(root)
+    store.merge(results)
+    store.merge(averages_of(measure, store.load(encoder, task)))
+    return store.load(encoder, task)

@@ -149,17 +149,17 @@ def test_tables_of_two_and_of_three(leaderboard: Leaderboard) -> None:
 def test_starts_from_stored_rows_of_the_same_vectors(leaderboard: Leaderboard, tmp_path: Path) -> None:
     pair = [ORACLE, NOISY, *DATA]
     done = leaderboard("compare", *pair, "--format", "json", "--cache-dir", "first")
-    assert "encoding noisy de" in done.stderr and "stored rows" not in done.stderr
+    assert "encoding noisy de" in done.stderr and "(stored)" not in done.stderr
     assert not (tmp_path / "results").exists()  # nothing is stored but vectors
     run = leaderboard("run", "--encoder", NOISY, "--encoder", ORACLE, *DATA[:4], "--rows-format", "jsonl")
     assert run.returncode == 0, run.stderr
     again = leaderboard("compare", *pair, "--format", "json", "--cache-dir", "empty")
     assert again.stdout == done.stdout
-    assert again.stderr.count("(stored rows)") == 4 and "encoding" not in again.stderr
+    assert again.stderr.count("(stored)") == 4 and "encoding" not in again.stderr
     # Rows of another fingerprint do not count.
     (tmp_path / "planted.py").write_text(ENCODERS.replace("-v1", "-v2"))
     other = leaderboard("compare", *pair, "--format", "json", "--cache-dir", "empty")
-    assert "encoding noisy de" in other.stderr and "stored rows" not in other.stderr
+    assert "encoding noisy de" in other.stderr and "(stored)" not in other.stderr
     # Rows that are not those of their record are refused.
     (tmp_path / "planted.py").write_text(ENCODERS)
     path = tmp_path / "results/rows/noisy/sts17/en-de@mine.jsonl"
@@ -184,7 +184,7 @@ def test_a_set_that_one_encoder_lacks_is_said(leaderboard: Leaderboard) -> None:
 def test_the_bundled_sample_end_to_end(leaderboard: Leaderboard) -> None:
     done = leaderboard("compare", "chargrams", "chargrams?dim=16&name=small", "--resamples", "200", COLUMNS="160")
     assert done.returncode == 0, done.stderr
-    assert "comparing on the bundled sample" in done.stderr
+    assert "the bundled sample is used" in done.stderr
     for title in ("STS 2017 (bundled sample)", "Language bias (bundled sample)", "BUCC", "Tatoeba", "Korean STS"):
         assert re.search(rf"^{re.escape(title)}", done.stdout, re.MULTILINE), title
     bias, its_intervals = two_lines(done.stdout, "ten@sample")
