@@ -324,10 +324,10 @@ _Stamp = tuple[int, int, int] | None
 def _stamp(file: Path) -> _Stamp:
     """What tells whether a file is still the same: every write puts a new file in its place."""
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _subset(result: Result) -> str:

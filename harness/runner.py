@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -66,43 +66,43 @@ def make_plan(tasks: Sequence[Task], data: DataDir, subsets: Sequence[str] = ())
     Raises:
         InputError: a name that stands for nothing in the data (with what is missing, or the nearest matches).
     """
-    found = {task.name: task.sources(data) for task in tasks}
-    if not subsets:
-        return [Planned(task, list(found[task.name].values())) for task in tasks if found[task.name]]
-    chosen: dict[str, dict[str, Source]] = {task.name: {} for task in tasks}
+    present = {task.name: task.sources(data) for task in tasks}
+    chosen: dict[str, set[str]] = {name: set() if subsets else set(sources) for name, sources in present.items()}
     for name in subsets:
-        missing: list[str] | None = None
-        is_there = False
-        for task in tasks:
-            names = (name,) if name in found[task.name] else _resolve(task, name)
-            absent = [part for part in names if part not in found[task.name]]
-            if names and not absent:
-                is_there = True
-                chosen[task.name] |= {part: found[task.name][part] for part in names}
-            elif names and (names != (name,) or Subset.parse(name).base in task.published):
-                missing = absent
-        if not is_there:
-            published = {name for task in tasks for name in task.published}
-            raise _absent(name, missing, found, published)
-    ordered = {task.name: [s for key, s in found[task.name].items() if key in chosen[task.name]] for task in tasks}
-    return [Planned(task, ordered[task.name]) for task in tasks if ordered[task.name]]
+        parts = {task.name: _resolve(task, name, present[task.name]) for task in tasks}
+        complete = [task for task, names in parts.items() if names and present[task].keys() >= set(names)]
+        if not complete:
+            raise _not_there(name, tasks, parts, present)
+        for task_name in complete:
+            chosen[task_name].update(parts[task_name])
+    plan = [Planned(t, [s for key, s in present[t.name].items() if key in chosen[t.name]]) for t in tasks]
+    return [planned for planned in plan if planned.sources]
 
 
-def _resolve(task: Task, name: str) -> tuple[str, ...]:
+def _resolve(task: Task, name: str, present: Mapping[str, Source]) -> tuple[str, ...]:
+    """The subsets that a name stands for, there or not; none if it is not a name that this task knows."""
     try:
-        return task.resolve(name)
-    except InputError:  # not a name that this task knows; another task may
+        return (name,) if name in present else task.resolve(name)
+    except InputError:
         return ()
 
 
-def _absent(
-    name: str, missing: list[str] | None, found: dict[str, dict[str, Source]], published: set[str]
+def _not_there(
+    name: str,
+    tasks: Sequence[Task],
+    parts: Mapping[str, Sequence[str]],
+    present: Mapping[str, Mapping[str, Source]],
 ) -> InputError:
-    present = {subset for sources in found.values() for subset in sources}
-    if missing is None:
-        return unknown_name("subset", name, present | published)
+    missing: list[str] = []
+    for task in tasks:
+        names = parts[task.name]
+        if names and (tuple(names) != (name,) or Subset.parse(name).base in task.published):
+            missing = [part for part in names if part not in present[task.name]]
+    subsets = {subset for sources in present.values() for subset in sources}
+    if not missing:
+        return unknown_name("subset", name, subsets.union(*(task.published for task in tasks)))
     bases = {Subset.parse(part).base for part in missing}
-    stand_ins = sorted(subset for subset in present if Subset.parse(subset).base in bases)
+    stand_ins = sorted(subset for subset in subsets if Subset.parse(subset).base in bases)
     listed = ", ".join(missing[:8]) + (", ..." if len(missing) > 8 else "")
     hint = f"; there is {', '.join(stand_ins[:8])}" if stand_ins else "; see `leaderboard data status`"
     return InputError(f"subset {name!r} is not in the data ({listed} missing){hint}")
@@ -110,12 +110,9 @@ def _absent(
 
 def absent_sets(tasks: Sequence[Task], data: DataDir) -> dict[str, list[str]]:
     """By task, the published subsets that are not in the data directory."""
-    absent = {}
-    for task in tasks:
-        found = task.sources(data)
-        if missing := [name for name in task.published if name not in found]:
-            absent[task.name] = missing
-    return absent
+    present = {task.name: task.sources(data) for task in tasks}
+    absent = {task.name: [name for name in task.published if name not in present[task.name]] for task in tasks}
+    return {task: names for task, names in absent.items() if names}
 
 
 class Items:
@@ -147,10 +144,6 @@ class Items:
         return items
 
 
-def nothing_known(task: Task, wanted: Identity) -> None:
-    """For a run that measures everything."""
-
-
 @dataclass(frozen=True)
 class Run:
     """How encoders are measured.
@@ -180,7 +173,7 @@ class Run:
         encoder: Encoder,
         plan: Sequence[Planned],
         take: Callable[[Task, Result, Rows | None], None],
-        known: Callable[[Task, Identity], tuple[Result, Rows | None] | None] = nothing_known,
+        known: Callable[[Task, Identity], tuple[Result, Rows | None] | None],
         *,
         spec: str = "",
         modules: Sequence[str] = (),
@@ -272,17 +265,17 @@ def averages_of(task: Task, results: Sequence[Result]) -> list[Result]:
     """The averages that the results of one encoder and task make complete, each over one fingerprint and protocol."""
     averages = []
     for fingerprint in dict.fromkeys(result.fingerprint for result in results):
-        alike = [r for r in results if r.fingerprint == fingerprint and r.signature == task.full_signature]
-        single = {result.subset: result for result in alike if not result.parts}
+        single = {
+            result.subset: result
+            for result in results
+            if not result.parts and (result.fingerprint, result.signature) == (fingerprint, task.full_signature)
+        }
         averages += [_average(name, [single[part] for part in parts]) for name, parts in task.averages(single).items()]
     return averages
 
 
-def _all_published(flags: Sequence[bool | None]) -> bool | None:
-    return False if False in flags else None if None in flags else True
-
-
 def _average(name: str, parts: Sequence[Result]) -> Result:
+    published = {part.dataset.published for part in parts}
     listing = "".join(f"{part.dataset.sha256}  {part.subset}\n" for part in parts)
     return replace(
         parts[0],
@@ -293,7 +286,7 @@ def _average(name: str, parts: Sequence[Result]) -> Result:
             name="+".join(dict.fromkeys(part.dataset.name for part in parts)),
             sha256=sha256(listing.encode()).hexdigest(),
             files={key: value for part in parts for key, value in part.dataset.files.items()},
-            published=_all_published([part.dataset.published for part in parts]),
+            published=False if False in published else None if None in published else True,
         ),
         parts=[part.subset for part in parts],
         zero_vectors=sum(part.zero_vectors for part in parts),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from math import isnan
 from pathlib import Path
-from typing import Any
 
 from harness import escaping
 from harness.errors import InputError, unknown_name
@@ -39,9 +38,9 @@ def show_record(results: Iterable[Result], name: str, format: str, root: Path) -
     """
     if format not in ("table", "json"):
         raise InputError(f"a record is shown as table or json, not as {format}")
-    found = find_record(results, name)
-    statistics = StatisticsStore(root).of([found])[found.task]
-    return as_json(found, statistics, root) if format == "json" else as_text(found, statistics, root)
+    record = find_record(results, name)
+    statistics = StatisticsStore(root).of([record])[record.task]
+    return as_json(record, statistics, root) if format == "json" else as_text(record, statistics, root)
 
 
 def command(result: Result, root: Path) -> str | None:
@@ -106,7 +105,7 @@ def commit(result: Result) -> str:
 
 def differences(old: Result, new: Result) -> list[tuple[str, str, str]]:
     """In what other ways than scores two measurements differ: (what, old, new), "–" for what one of them lacks."""
-    pairs: list[tuple[str, Any, Any]] = [
+    pairs: list[tuple[str, object, object]] = [
         ("commit", commit(old), commit(new)),
         *_by_key("version of ", old.versions, new.versions),
         *_by_key("hardware: ", old.hardware, new.hardware),
@@ -119,7 +118,7 @@ def differences(old: Result, new: Result) -> list[tuple[str, str, str]]:
     return [(what, str(before), str(after)) for what, before, after in pairs if before != after]
 
 
-def _by_key(prefix: str, old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+def _by_key(prefix: str, old: Mapping[str, object], new: Mapping[str, object]) -> list[tuple[str, object, object]]:
     return [(prefix + key, old.get(key, "–"), new.get(key, "–")) for key in dict.fromkeys([*old, *new])]
 
 

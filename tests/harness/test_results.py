@@ -94,6 +94,22 @@ def test_a_file_in_the_folders_place_gives_one_line(tmp_path: Path) -> None:
         ResultStore(tmp_path / "results").merge([BASE])
 
 
+def test_what_another_process_has_changed_is_seen(tmp_path: Path) -> None:
+    ours, theirs = ResultStore(tmp_path), ResultStore(tmp_path)
+    ours.merge([BASE])
+    assert theirs.load() == [BASE]
+    theirs.merge([replace(BASE, n=7), replace(BASE, subset="es-es")])
+    assert ours.load() == [replace(BASE, n=7), replace(BASE, subset="es-es")]
+    ours.merge([replace(BASE, subset="ar-ar")])
+    assert [result.subset for result in theirs.load()] == ["ar-ar", "en-en", "es-es"]
+    assert ours.load() is not ours.load()  # a caller may change the list
+    (file,) = tmp_path.glob("records/*/*.json")
+    file.write_text("[]")
+    assert ours.load() == theirs.load() == []
+    file.unlink()
+    assert ours.load() == []
+
+
 def test_two_processes_lose_nothing(tmp_path: Path) -> None:
     script = (
         "import sys; sys.path.insert(0, sys.argv[1]); from dataclasses import replace\n"

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from harness import evaluate, tasks
+from harness import evaluate, results, tasks
 from harness.cache import VectorCache
 from harness.data import bundled_sample, open_data_dir
 from harness.errors import InputError, LanguageError, NameTakenError
 from harness.evaluation import measure_and_store, run_suite
 from harness.files import remove_unclaimed
 from harness.results import ResultStore
-from harness.runner import Run, Silent, absent_sets, make_plan
+from harness.runner import Items, Run, Silent, absent_sets, make_plan
 from harness.significance.store import StatisticsStore
 from harness.significance.update import update_statistics
 
@@ -57,6 +59,52 @@ def test_a_second_run_encodes_and_measures_nothing(tmp_path: Path) -> None:
     again = Letters()
     assert evaluate(again, **arguments) == first
     assert again.seen == [] and {path: path.read_bytes() for path in tmp_path.rglob("*.json")} == files
+
+
+def test_nine_sets_are_read_once_and_their_records_are_parsed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each finished set is written at once (a kill may come at any time); nothing else is done again."""
+    counts: Counter[str] = Counter()
+
+    def counting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any) -> Any:
+            counts[name] += 1
+            return function(*arguments)
+
+        return counted
+
+    for code in ("ara", "deu", "spa", "fra", "ita", "nld", "rus", "tur", "cmn"):
+        folder = tmp_path / "data" / "tatoeba" / "v1"
+        folder.mkdir(parents=True, exist_ok=True)
+        for side in (code, "eng"):
+            (folder / f"tatoeba.{code}-eng.{side}").write_text("a b\nabc\nxyz\n")
+    tatoeba = tasks.get_task("tatoeba")
+    task = replace(tatoeba, load=counting("loads", tatoeba.load))
+    monkeypatch.setattr("harness.results._parse", counting("parses", results._parse))
+    monkeypatch.setattr("harness.results._dump", counting("rewrites", results._dump))
+    arguments = {"data_dir": tmp_path / "data", "results": tmp_path / "r", "cache_dir": tmp_path / "cache"}
+    first = evaluate(Letters(), task, subsets=["deu", "fra"], **arguments)
+    assert len(first) == 2 and counts == {"loads": 2, "rewrites": 2, "parses": 1}  # by the statistics
+    counts.clear()
+    assert len(evaluate(Letters(), task, **arguments)) == 9 + 1  # avg-student
+    assert counts == {"loads": 9, "rewrites": 7, "parses": 2}
+    counts.clear()
+    evaluate(Letters(), task, **arguments)
+    assert counts == {"loads": 9, "parses": 1}
+
+
+def test_a_large_set_is_not_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task, loaded = tasks.get_task("sts17"), []
+    plan = make_plan(
+        [replace(task, load=lambda s: loaded.append(s) or task.load(s))], bundled_sample(), ["avg-same@sample"]
+    )
+    [planned] = plan
+    monkeypatch.setattr("harness.runner._KEPT_BYTES", sum(f.stat().st_size for f in planned.sources[0].files))
+    items = Items()
+    for _ in range(2):
+        items.read(plan)
+    assert len(planned.sources) == 3 and loaded == [*planned.sources, *planned.sources[1:]]
 
 
 def test_fresh_measures_again_from_cached_vectors(tmp_path: Path) -> None:

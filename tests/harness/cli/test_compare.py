@@ -168,6 +168,33 @@ def test_starts_from_stored_rows_of_the_same_vectors(leaderboard: Leaderboard, t
 
 
 @pytest.mark.usefixtures("data")
+def test_stored_encoders_are_compared_without_loading_them(leaderboard: Leaderboard, tmp_path: Path) -> None:
+    done = leaderboard("compare", ORACLE, NOISY, *DATA, "--format", "json")
+    aliases = ["chargrams", "chargrams?dim=16&name=small"]
+    encoders = [option for spec in (ORACLE, NOISY, *aliases) for option in ("--encoder", spec)]
+    assert leaderboard("run", *encoders, *DATA[:4]).returncode == 0
+    (tmp_path / "planted.py").write_text("raise RuntimeError('its weights are gone')")
+    again = leaderboard("compare", "oracle", "noisy", *DATA, "--format", "json", "--cache-dir", "empty")
+    assert again.returncode == 0 and again.stdout == done.stdout
+    assert "noisy: stored rows of all 2 sets; it is not loaded" in again.stderr and not (tmp_path / "empty").exists()
+    by_spec = leaderboard("compare", "oracle", *aliases, *DATA, "--cache-dir", "empty")
+    assert by_spec.returncode == 0 and by_spec.stderr.count("it is not loaded") == 3, by_spec.stderr
+    # Code that a spec string names may have changed: it is loaded, whatever is stored.
+    assert "its weights are gone" in one_line_error(leaderboard("compare", ORACLE, "noisy", *DATA))
+    other = leaderboard("compare", "chargrams?dim=32", "chargrams?dim=16&name=small", *DATA)
+    assert other.returncode == 0 and other.stderr.count("it is not loaded") == 1
+    # Rows of other data, or of some of the sets alone, do not count.
+    rows = tmp_path / "results/rows/small/sts17/en-de@mine.npz"
+    rows.rename(tmp_path / "kept.npz")
+    measured = leaderboard("compare", "oracle", "chargrams?dim=16&name=small", *DATA)
+    assert measured.returncode == 0 and measured.stderr.count("it is not loaded") == 1
+    assert "lacks rows of small on some" in one_line_error(leaderboard("compare", "oracle", "small", *DATA))
+    file = tmp_path / "data/sts17-extended-mine/STS.de-en.txt"
+    file.write_text(file.read_text() + "de 1\ten 0\t3\n")
+    assert "lacks rows of oracle on some" in one_line_error(leaderboard("compare", "oracle", "noisy", *DATA))
+
+
+@pytest.mark.usefixtures("data")
 def test_a_set_that_one_encoder_lacks_is_said(leaderboard: Leaderboard) -> None:
     pair = [NOISY, "python:planted:no_french", *DATA]
     found = shown(leaderboard, *pair, code=3)

@@ -103,7 +103,7 @@ def test_a_tolerance_without_a_reason_or_number_is_refused(tmp_path: Any, tolera
     store = ResultStore(tmp_path)
     store.merge([replace(OLD, tolerance=tolerance)])
     with pytest.raises(InputError, match="tolerance"):
-        store.load()
+        ResultStore(tmp_path).load()
 
 
 def test_a_tolerance_stays_when_the_same_is_measured_again(tmp_path: Any) -> None:
