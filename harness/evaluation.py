@@ -15,7 +15,7 @@ from harness.errors import HarnessError, InputError, NameTakenError
 from harness.names import check_name
 from harness.registry import check_spec, encoder_info, encoder_names, load_encoder, missing_attributes, one_line
 from harness.results import Failure, Identity, RecordKey, Result, ResultStore, name_taken
-from harness.rows import drop_rows, has_rows, rows_folder, rows_of, save_rows, stored_rows
+from harness.rows import has_rows, rows_of, save_rows, stored_rows
 from harness.runner import Planned, Progress, Run, Silent, absent_sets, averages_of, identity_of, make_plan, sets_of
 from harness.significance.store import StatisticsStore
 from harness.significance.update import update_statistics
@@ -81,7 +81,7 @@ class _Records:
         run = self._run
         if run.store is None or run.fresh or self._is_outdated:
             return None
-        if run.save_rows and not has_rows(rows_folder(run.store.root, wanted.key), wanted.subset, run.save_rows):
+        if run.save_rows and not has_rows(run.store.root, wanted.key, run.save_rows):
             return None
         record = run.store.find(wanted)
         return (record, None) if record else None
@@ -95,9 +95,7 @@ class _Records:
     def _store(self, store: ResultStore, task: Task, result: Result, rows: Rows) -> None:
         name = self._encoder.name
         with store.storing(name, self._encoder.fingerprint, replace=self._run.replace) as n_removed:
-            folder = rows_folder(store.root, result.key)
-            drop_rows(folder, result.subset)  # of an earlier measurement
-            save_rows(folder, result.subset, rows, self._run.save_rows or "npz")
+            save_rows(store.root, result.key, rows, self._run.save_rows or "npz")
             others = [record for record in store.load(name, task.name) if record.subset != result.subset]
             store.merge([result, *averages_of(task, [*others, result])])
         self._is_outdated = False

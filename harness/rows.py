@@ -26,32 +26,19 @@ FORMATS = ("npz", "jsonl", "parquet")
 """Compact, for `numpy.load`; one JSON object a line; Parquet."""
 
 
-def rows_file(folder: Path, subset: str, file_format: str) -> Path:
-    """Where the rows of a subset are. Raises InputError if its name cannot name a file."""
-    return folder / f"{check_name(subset, 'subset')}.{file_format}"
+def rows_file(results: Path, key: RecordKey, file_format: str) -> Path:
+    """Where the rows of a record are. Raises InputError if its names cannot name files, or a link leads out."""
+    folder = results / "rows" / check_name(key.encoder, "encoder") / check_name(key.task, "task")
+    return refuse_way_out(folder / f"{check_name(key.subset, 'subset')}.{file_format}", results)
 
 
-def has_rows(folder: Path, subset: str, file_format: str | None = None) -> bool:
-    """Whether the rows of a subset are there, in that format or in any."""
-    return any(rows_file(folder, subset, name).is_file() for name in ([file_format] if file_format else FORMATS))
+def has_rows(results: Path, key: RecordKey, file_format: str | None = None) -> bool:
+    """Whether the rows of a record are there, in that format or in any."""
+    return any(rows_file(results, key, name).is_file() for name in ([file_format] if file_format else FORMATS))
 
 
-def drop_rows(folder: Path, subset: str) -> None:
-    """Delete the rows of a subset, in whatever format: they must not outlive the record that they belong to.
-
-    Raises:
-        InputError: the folder cannot be written.
-    """
-    for file_format in FORMATS if folder.is_dir() else ():
-        path = rows_file(folder, subset, file_format)
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise cannot_write(path, error) from None
-
-
-def save_rows(folder: Path, subset: str, rows: Rows, file_format: str) -> Path:
-    """Write the rows of one subset; in JSON and Parquet one record a row, NaN as null. Returns the file.
+def save_rows(results: Path, key: RecordKey, rows: Rows, file_format: str = "npz") -> None:
+    """Write the rows of a record in place of those there are; in JSON and Parquet one record a row, NaN as null.
 
     Raises:
         InputError: unknown format, or the folder cannot be written.
@@ -59,12 +46,13 @@ def save_rows(folder: Path, subset: str, rows: Rows, file_format: str) -> Path:
     """
     if file_format not in FORMATS:
         raise InputError(f"rows are written as {' or '.join(FORMATS)}, not {file_format!r}")
-    path = rows_file(folder, subset, file_format)
+    path = rows_file(results, key, file_format)
     try:
+        for name in FORMATS if path.parent.is_dir() else ():
+            rows_file(results, key, name).unlink(missing_ok=True)
         write_atomically(path, _WRITERS[file_format](rows))
     except OSError as error:
         raise cannot_write(path, error) from None
-    return path
 
 
 def _npz(rows: Rows) -> bytes:
@@ -113,24 +101,15 @@ def stored_rows(store: ResultStore, task: Task, wanted: Identity) -> tuple[Resul
         InputError: they are damaged or not those of their record.
         MissingExtraError: Parquet without pyarrow.
     """
-    if not has_rows(rows_folder(store.root, wanted.key), wanted.subset):
-        return None
-    record = store.find(wanted)
+    record = store.find(wanted) if has_rows(store.root, wanted.key) else None
     rows = rows_of(store.root, task, record) if record else None
     return (record, rows) if record and rows is not None else None
 
 
-def rows_folder(results: Path, key: RecordKey) -> Path:
-    """Where the rows of a record's subset and of the others of its task are."""
-    folder = results / "rows" / check_name(key.encoder, "encoder") / check_name(key.task, "task")
-    refuse_way_out(folder / key.subset, results)
-    return folder
-
-
 def rows_of(results: Path, task: Task, record: Result) -> Rows | None:
     """The per-item rows of a stored record; None if they were not kept. Raises as `stored_rows`."""
-    folder = rows_folder(results, record.key)
-    path = next((path for name in FORMATS if (path := rows_file(folder, record.subset, name)).is_file()), None)
+    paths = (rows_file(results, record.key, name) for name in FORMATS)
+    path = next((path for path in paths if path.is_file()), None)
     if path is None:
         return None
     try:

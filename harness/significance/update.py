@@ -12,7 +12,7 @@ from typing import cast
 from harness.errors import HarnessError, InputError
 from harness.registry import one_line
 from harness.results import Result, ResultStore
-from harness.rows import has_rows, rows_folder, rows_of
+from harness.rows import has_rows, rows_of
 from harness.runner import Progress, Silent
 from harness.significance.standing import NO_SCORES
 from harness.significance.store import JOINING, Entry, JoiningValues, Key, Statistics, StatisticsStore, digest
@@ -102,8 +102,8 @@ class _Rows:
 
     def are_there(self, record: Result) -> bool:
         """Whether there are files for all of it."""
-        folder = rows_folder(self._root, record.key)
-        return all(has_rows(folder, subset) for subset in record.parts or [record.subset])
+        parts = record.parts or [record.subset]
+        return all(has_rows(self._root, record.key._replace(subset=part)) for part in parts)
 
     def of(self, encoder: str, subset: str) -> list[Rows] | None:
         """Those of its parts, or of itself alone; None, and a warning, where they are damaged or another record's."""

@@ -10,7 +10,7 @@ import numpy as np
 from result_records import record
 
 from harness.results import Result, ResultStore
-from harness.rows import rows_folder, save_rows
+from harness.rows import save_rows
 from harness.runner import averages_of
 from harness.tasks import get_task
 
@@ -33,7 +33,7 @@ def store_measured(
     for subset, own in rows.items():
         metrics = {m: round(v, 6) for m, v in measure.aggregate(own).items() if m in measure.metrics}
         results.append(record(encoder, task, subset, metrics, measure.full_signature, **other))
-        save_rows(rows_folder(root, results[-1].key), subset, own, "npz")
+        save_rows(root, results[-1].key, own)
     store = ResultStore(root)
     store.merge(results)
     store.merge(averages_of(measure, store.load(encoder, task)))
