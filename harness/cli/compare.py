@@ -106,11 +106,11 @@ def compare(
         n = sum(len(planned.sources) for planned in plan)
         progress.note(f"{resamples:,} resamples of {n} set{'s' if n > 1 else ''}")
         compared = compare_rows(plan, measured, resampling, metric)
-    if not any(one.differences for one in compared):
-        reasons = [f"{name} on {one.subset}: {why}" for one in compared for name, why in one.missing.items()]
+    if not any(c.differences for c in compared):
+        reasons = [f"{name} on {c.subset}: {why}" for c in compared for name, why in c.missing.items()]
         raise InputError(f"there is no set that two of the encoders have: {reasons[0]}")
     typer.echo(_printed(format, compared, names, resampling, {p.task.name: p.task.full_signature for p in plan}))
-    if any(one.failures for one in measured):
+    if any(rows.failures for rows in measured):
         raise typer.Exit(3)
 
 
@@ -193,15 +193,15 @@ def _printed(
     if format is Format.csv:
         return render_long(entries(compared, names, plan), "csv")
     if format is Format.json:
-        found = {
+        content = {
             "conclusion": conclusion(compared, names, significance(plan)),
             "differences": entries(compared, names, plan),
             "best": [
-                {"task": one.task, "subset": one.subset, "encoders": [name for name in names if name in one.best]}
-                for one in (compared if len(names) > 2 else ())
-                if one.kind != "bias"
+                {"task": c.task, "subset": c.subset, "encoders": [name for name in names if name in c.best]}
+                for c in (compared if len(names) > 2 else ())
+                if c.kind != "bias"
             ],
             "signatures": {task: f"{text}|{plan.signature}" for task, text in signatures.items()},
         }
-        return json_text(found, indent=2)
+        return json_text(content, indent=2)
     return "\n\n".join(render(table, format.value) for table in tables(compared, names, plan, signatures))

@@ -78,7 +78,7 @@ def rerun(
     new = next((r for r in repeated.results if r.key == old.key), None)
     if new is not None:
         echo(_printed(old, new))
-    if any(one.findings for one in checked):
+    if any(record.findings for record in checked):
         echo("\n" * (new is not None) + check_text(checked))
         raise typer.Exit(1)
 

@@ -99,30 +99,30 @@ def tolerances(record: Result, records: Mapping[RecordKey, Result]) -> dict[str,
 
 def compare_records(old: Result, new: Result, allowed: Mapping[str, float]) -> list[Finding]:
     """What differs between a stored record and a fresh one; `allowed` is the tolerance of each metric."""
-    found = []
+    findings = []
     if new.fingerprint != old.fingerprint:
-        found.append(_changed("encoder", "fingerprint", old.fingerprint, new.fingerprint))
+        findings.append(_changed("encoder", "fingerprint", old.fingerprint, new.fingerprint))
     if new.signature != old.signature:
-        found.append(_changed("signature", "signature", old.signature, new.signature))
+        findings.append(_changed("signature", "signature", old.signature, new.signature))
     elif new.task_version != old.task_version:  # the signature has it too: by hand
-        found.append(_changed("signature", "task version", old.task_version, new.task_version))
+        findings.append(_changed("signature", "task version", old.task_version, new.task_version))
     if _checksums(new) != _checksums(old):
-        found += _changed_files(old, new)
+        findings += _changed_files(old, new)
     if new.n != old.n:
-        found.append(Finding("n", "n", f"n {old.n:,} -> {new.n:,}", old.n, new.n))
+        findings.append(Finding("n", "n", f"n {old.n:,} -> {new.n:,}", old.n, new.n))
     if not old.metrics:
-        found.append(Finding("missing", "scores", "missing: the stored record has no scores", "none"))
+        findings.append(Finding("missing", "scores", "missing: the stored record has no scores", "none"))
     for metric in metric_order(old.task, old.metrics):
         before, width = old.metrics[metric], allowed[metric]
         if metric not in new.metrics:
-            found.append(
+            findings.append(
                 Finding("missing", metric, f"missing: {metric} is no longer measured (it was {before:.4f})", before)
             )
         # Records are rounded to six decimals: what is that far off by rounding alone is within.
         elif not abs(new.metrics[metric] - before) <= width + 1e-6:
             after = new.metrics[metric]
             how = f"{after - before:+.4f}, tolerance {width:g}"
-            found.append(
+            findings.append(
                 Finding("score", metric, f"{metric} {before:.4f} -> {after:.4f} ({how})", before, after, width)
             )
     # A later version of a task may measure more.
@@ -130,8 +130,8 @@ def compare_records(old: Result, new: Result, allowed: Mapping[str, float]) -> l
         for metric in metric_order(new.task, new.metrics.keys() - old.metrics.keys()):
             after = new.metrics[metric]
             message = f"missing: {metric} is not in the stored record (it is {after:.4f} now)"
-            found.append(Finding("missing", metric, message, new=after))
-    return found
+            findings.append(Finding("missing", metric, message, new=after))
+    return findings
 
 
 def check_records(
@@ -158,8 +158,8 @@ def check_records(
         parts = [key._replace(subset=part) for part in old.parts]
         why = next((skipped[k] for k in (key, *parts) if k in skipped), "")
         if new is not None:
-            found = [*compare_records(old, new, tolerances(old, records))]
-            checked.append(Checked(key, tuple(found), seconds=new.wall_time_s))
+            findings = compare_records(old, new, tolerances(old, records))
+            checked.append(Checked(key, tuple(findings), seconds=new.wall_time_s))
         elif why and not any(part in problems for part in parts):
             checked.append(Checked(key, skipped=why))
         else:
@@ -169,16 +169,16 @@ def check_records(
 
 def with_significance(checked: Checked, texts: Mapping[str, str]) -> Checked:
     """The same with what there is to say of each metric that is beyond its tolerance."""
-    found = (replace(f, significance=texts.get(f.what, "")) if f.kind == "score" else f for f in checked.findings)
-    return replace(checked, findings=tuple(found))
+    findings = (replace(f, significance=texts.get(f.what, "")) if f.kind == "score" else f for f in checked.findings)
+    return replace(checked, findings=tuple(findings))
 
 
 def differing(old: str, new: str) -> tuple[str, str]:
     """The parts, between `;` or `|`, that two signatures or fingerprints do not share."""
-    one, other = (re.split(r"[;|]", text) for text in (old, new))
+    old_parts, new_parts = (re.split(r"[;|]", text) for text in (old, new))
     return (
-        "|".join(part for part in one if part not in other) or "–",
-        "|".join(part for part in other if part not in one) or "–",
+        "|".join(part for part in old_parts if part not in new_parts) or "–",
+        "|".join(part for part in new_parts if part not in old_parts) or "–",
     )
 
 

@@ -96,14 +96,14 @@ def against(
     old = {result.key: result for result in everything}
     new = {result.key: result for result in repeated.results}
     checked = []
-    for one in check_records(stored, new.values(), repeated.problems, repeated.skipped, everything):
-        changed = [finding.what for finding in one.findings if finding.kind == "score"]
+    for record in check_records(stored, new.values(), repeated.problems, repeated.skipped, everything):
+        changed = [finding.what for finding in record.findings if finding.kind == "score"]
         try:
-            texts = {metric: significance(metric, old[one.key], old, stored_in, new, fresh_in) for metric in changed}
-            checked.append(with_significance(one, texts))
+            texts = {m: significance(m, old[record.key], old, stored_in, new, fresh_in) for m in changed}
+            checked.append(with_significance(record, texts))
         except (Exception, SystemExit) as error:  # of another package's task, whose `aggregate` is resampled
             failed = _failed("task", f"failed: significance: {one_line(error)}")
-            checked.append(replace(one, findings=(*one.findings, failed)))
+            checked.append(replace(record, findings=(*record.findings, failed)))
     return checked + repeated.caches
 
 
