@@ -14,9 +14,19 @@ from harness.encoder import Encoder
 from harness.errors import HarnessError, InputError, NameTakenError
 from harness.names import check_name
 from harness.registry import check_spec, encoder_info, encoder_names, load_encoder, missing_attributes, one_line
-from harness.results import Failure, Identity, RecordKey, Result, ResultStore, name_taken
-from harness.rows import has_rows, rows_of, save_rows, stored_rows
-from harness.runner import Planned, Progress, Run, Silent, absent_sets, averages_of, identity_of, make_plan, sets_of
+from harness.results import Identity, RecordKey, Result, ResultStore, name_taken
+from harness.rows import Measured, has_rows, save_rows, stored_rows
+from harness.runner import (
+    Failure,
+    Planned,
+    Progress,
+    Run,
+    Silent,
+    absent_sets,
+    averages_of,
+    make_plan,
+    sets_of,
+)
 from harness.significance.store import StatisticsStore
 from harness.significance.update import update_statistics
 from harness.spec import Spec
@@ -239,15 +249,6 @@ def _load(given: Spec | Encoder, defaults: Mapping[str, Any]) -> tuple[Encoder, 
     return given, "", ()
 
 
-@dataclass
-class Measured:
-    """An encoder's rows by task and subset, and why there are none of the other subsets."""
-
-    encoder: str
-    rows: dict[tuple[str, str], Rows] = field(default_factory=dict)
-    failures: dict[tuple[str, str], str] = field(default_factory=dict)
-
-
 def measure_rows(run: Run, encoder: Encoder, plan: Sequence[Planned]) -> Measured:
     """The rows in `run.store`, where they are of the same data, vectors and protocol; the others are computed.
 
@@ -271,28 +272,6 @@ def measure_rows(run: Run, encoder: Encoder, plan: Sequence[Planned]) -> Measure
         if (key := (task.name, source.subset)) not in measured.rows.keys() | measured.failures.keys():
             measured.failures[key] = f"not tried after: {one_line(failures[-1].error)}"
     return measured
-
-
-def rows_by_name(encoder: str, plan: Sequence[Planned], store: ResultStore) -> Measured | None:
-    """The rows that are stored under an encoder's name, which is not loaded; None unless there are all of the plan.
-
-    They are of the plan's data and protocols, and of one fingerprint.
-
-    Raises:
-        InputError: damaged rows or records.
-    """
-    records = {record.key: record for record in store.load(encoder)}
-    measured, fingerprints = Measured(encoder), set()
-    for task, source in sets_of(plan):
-        record = records.get(RecordKey(encoder, task.name, source.subset))
-        if record is None or record.identity != identity_of(encoder, record.fingerprint, task, source):
-            return None
-        rows = rows_of(store.root, task, record)
-        if rows is None:
-            return None
-        measured.rows[task.name, source.subset] = rows
-        fingerprints.add(record.fingerprint)
-    return measured if len(fingerprints) == 1 else None
 
 
 def plan_sets(

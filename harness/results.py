@@ -7,10 +7,11 @@ import glob
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from math import fsum
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -89,20 +90,6 @@ class Identity(NamedTuple):
         return RecordKey(self.encoder, self.task, self.subset)
 
 
-class Failure(NamedTuple):
-    """An error in place of results: of one subset, or (both names empty) of all that an encoder had to do."""
-
-    encoder: str
-    task: str
-    subset: str
-    error: Exception
-
-    @property
-    def key(self) -> RecordKey:
-        """The names of the record that is missing."""
-        return RecordKey(self.encoder, self.task, self.subset)
-
-
 _PARTS = ("records", "rows")
 """Folders with one folder an encoder. Records first: where they are, nothing was set aside, or they are new."""
 
@@ -125,10 +112,10 @@ class Result:
         hardware: processor, cores, memory, device.
         wall_time_s: seconds that this subset took in the run that stored it.
         sentences_per_s: the encoder's speed on the subset's distinct sentences, when they were encoded.
-        peak_memory_mb: null. (It was that of the whole process, with every encoder that it had loaded before.)
+        peak_memory_mb: null; in old records that of the whole process.
         created: UTC, ISO 8601.
-        tolerance: by metric how far a repeat may be off, where that is more than `leaderboard check` allows by
-            default, with the `reason` for it. Written by hand; kept when the same is measured again.
+        tolerance: where a repeat may be off by more than `leaderboard check` allows by default. Written by hand, and
+            kept when the same is measured again.
     """
 
     task: Name
@@ -159,7 +146,7 @@ class Result:
 
     @property
     def identity(self) -> Identity:
-        """What it is a measurement of."""
+        """What it measures."""
         return Identity(
             self.encoder,
             self.fingerprint,
@@ -172,7 +159,7 @@ class Result:
 
 
 def name_taken(stored: Result, fingerprint: str) -> NameTakenError:
-    """The error for weights or options under whose name a record of others is stored."""
+    """The error for an encoder under whose name results of other weights or options are stored."""
     return NameTakenError(
         f"results stored for {stored.encoder!r} are of other weights or options ({stored.fingerprint}, now "
         f"{fingerprint}); add name=... to the encoder to keep both, or --replace to remove those"
@@ -207,10 +194,8 @@ class ResultStore:
     def merge(self, results: Iterable[Result]) -> None:
         """Add records; each replaces the one of the same encoder, task and subset, all others stay.
 
-        An average never outlives its parts: one that is not the mean of its parts as they are now is dropped. (Inside
-        `storing`, `load` gives what other processes have added, to make averages of.)
-
-        Safe against a kill (written to a temporary file, then renamed) and against other processes (locked).
+        An average that is not the mean of its parts as they are now is dropped. Safe against a kill (written to a
+        temporary file, then renamed) and against other processes (locked).
 
         Raises:
             InputError: the folder cannot be written, or an encoder's or task's name cannot name a file.
@@ -224,7 +209,8 @@ class ResultStore:
                     file.parent.mkdir(parents=True, exist_ok=True)
                     records = {old.subset: old for old in (self._read(file) if file.exists() else [])}
                     records.update({r.subset: _with_tolerance(r, records.get(r.subset)) for r in new})
-                    current = sorted((r for r in records.values() if not _is_stale(r, records)), key=_subset)
+                    current = [record for record in records.values() if not _is_stale(record, records)]
+                    current.sort(key=attrgetter("subset"))
                     write_atomically(file, _dump(current))
                     self._parsed[file] = _stamp(file), current
             except OSError as error:
@@ -245,8 +231,8 @@ class ResultStore:
     def storing(self, encoder: str, fingerprint: str, *, replace: bool = False) -> Iterator[int]:
         """Hold the store for a `with` block that adds what was measured with these weights and options.
 
-        With `replace`, all records and rows of that name are removed first if some are of others; gives the number of
-        records. If the block raises, all is as before; after a kill, as soon as the encoder is stored again.
+        With `replace`, all records and rows of that name are removed first if some are of others; yields the number of
+        records removed. If the block raises, all is as before; after a kill, as soon as the encoder is stored again.
 
         Raises:
             NameTakenError: some are of others, and not `replace`.
@@ -323,15 +309,10 @@ _Stamp = tuple[int, int, int] | None
 
 def _stamp(file: Path) -> _Stamp:
     """What tells whether a file is still the same: every write puts a new file in its place."""
-    try:
+    with suppress(OSError):
         status = file.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
-
-
-def _subset(result: Result) -> str:
-    return result.subset
+        return status.st_mtime_ns, status.st_size, status.st_ino
+    return None
 
 
 def seconds_of(result: Result) -> float:
@@ -365,10 +346,8 @@ def _with_tolerance(result: Result, old: Result | None) -> Result:
 
 
 def _dump(results: Sequence[Result]) -> bytes:
-    records = [asdict(result) for result in results]
-    for record in records:
-        if not record["tolerance"]:  # hardly any record has one
-            del record["tolerance"]
+    # Hardly any record has a tolerance.
+    records = [{k: v for k, v in asdict(result).items() if v or k != "tolerance"} for result in results]
     return (json.dumps(records, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 

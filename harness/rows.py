@@ -8,7 +8,8 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from harness.errors import InputError, MissingExtraError
 from harness.files import refuse_way_out
 from harness.names import check_name
 from harness.results import Identity, RecordKey, Result, ResultStore, cannot_write, write_atomically
+from harness.runner import Planned, identity_of, sets_of
 from harness.tasks import Rows, Task
 
 FORMATS = ("npz", "jsonl", "parquet")
@@ -104,6 +106,37 @@ def stored_rows(store: ResultStore, task: Task, wanted: Identity) -> tuple[Resul
     record = store.find(wanted) if has_rows(store.root, wanted.key) else None
     rows = rows_of(store.root, task, record) if record else None
     return (record, rows) if record and rows is not None else None
+
+
+@dataclass
+class Measured:
+    """An encoder's rows by task and subset, and why there are none of the other subsets."""
+
+    encoder: str
+    rows: dict[tuple[str, str], Rows] = field(default_factory=dict)
+    failures: dict[tuple[str, str], str] = field(default_factory=dict)
+
+
+def rows_by_name(encoder: str, plan: Sequence[Planned], store: ResultStore) -> Measured | None:
+    """The rows that are stored under an encoder's name, which is not loaded; None unless there are all of the plan.
+
+    They are of the plan's data and protocols, and of one fingerprint.
+
+    Raises:
+        InputError: damaged rows or records.
+    """
+    records = {record.key: record for record in store.load(encoder)}
+    measured, fingerprints = Measured(encoder), set()
+    for task, source in sets_of(plan):
+        record = records.get(RecordKey(encoder, task.name, source.subset))
+        if record is None or record.identity != identity_of(encoder, record.fingerprint, task, source):
+            return None
+        rows = rows_of(store.root, task, record)
+        if rows is None:
+            return None
+        measured.rows[task.name, source.subset] = rows
+        fingerprints.add(record.fingerprint)
+    return measured if len(fingerprints) == 1 else None
 
 
 def rows_of(results: Path, task: Task, record: Result) -> Rows | None:

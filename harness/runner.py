@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from functools import partial
 from hashlib import sha256
 from math import isfinite
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from harness.data import DataDir, Source
 from harness.encoder import Encoder
 from harness.errors import HarnessError, InputError, LanguageError, VectorError, unknown_name
 from harness.names import Subset
-from harness.results import Dataset, Failure, Identity, Result, ResultStore, mean_metrics
+from harness.results import Dataset, Identity, RecordKey, Result, ResultStore, mean_metrics
 from harness.tasks import Rows, Task
 
 _KEPT_BYTES = 64 << 20  # of files, whose sentences then take three times as much memory
@@ -50,6 +50,20 @@ class Silent:
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *args: None
+
+
+class Failure(NamedTuple):
+    """An error in place of results: of one subset, or (both names empty) of all that an encoder had to do."""
+
+    encoder: str
+    task: str
+    subset: str
+    error: Exception
+
+    @property
+    def key(self) -> RecordKey:
+        """The names of the record that is missing."""
+        return RecordKey(self.encoder, self.task, self.subset)
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,10 @@ from harness.cli.options import (
 
 if TYPE_CHECKING:
     from harness.comparison import Compared
-    from harness.evaluation import Measured
     from harness.results import ResultStore
+    from harness.rows import Measured
     from harness.runner import Planned, Progress, Run
+    from harness.spec import Spec
     from harness.stats import Resampling
     from harness.tasks import Task
 
@@ -123,44 +124,46 @@ class _Candidate:
 
     def __init__(self, text: str, store: ResultStore):
         from harness.names import is_name
-        from harness.registry import check_spec, encoder_names
+        from harness.registry import check_spec
 
-        self._is_stored = is_name(text) and bool(store.load(text))
-        self.spec = None if self._is_stored and text not in encoder_names() else check_spec(text)
-        self.name = self.spec.stored_name if self.spec else text
-        self._is_stored = self._is_stored or self._has_records(store)
-
-    def _has_records(self, store: ResultStore) -> bool:
-        """Whether its spec string is that of the records, and promises the same vectors: it names no folder or code."""
-        from harness.registry import runs_code
-        from harness.spec import parse_spec
-
-        spec = self.spec
-        if spec is None or runs_code(spec) or os.path.exists(spec.location or ""):  # noqa: PTH110  (False, not OSError)
-            return False
-        records = store.load(self.name)
-        return bool(records) and all(record.spec and parse_spec(record.spec) == spec for record in records)
+        self._text, self.name, self._is_stored = text, text, True
+        if not (is_name(text) and store.load(text)):
+            spec = check_spec(text)
+            self.name = spec.stored_name
+            self._is_stored = _has_records(spec, store)
 
     def rows(self, run: Run, plan: Sequence[Planned], device: str | None, batch_size: int | None) -> Measured:
         """Its rows on all that is planned: stored ones without loading it where all are there, else measured now."""
         from harness.errors import InputError
-        from harness.evaluation import measure_rows, rows_by_name
-        from harness.registry import failures_in_one_line, load_encoder
+        from harness.evaluation import measure_rows
+        from harness.registry import check_spec, encoder_names, failures_in_one_line, load_encoder
+        from harness.rows import rows_by_name
 
-        assert run.store
-        measured = rows_by_name(self.name, plan, run.store) if self._is_stored else None
+        measured = rows_by_name(self.name, plan, run.store) if self._is_stored and run.store else None
         if measured:
             run.progress.note(f"{self.name}: stored rows of all {len(measured.rows)} sets; it is not loaded")
             return measured
-        if self.spec is None:
+        if self._text == self.name and self._text not in encoder_names():
             raise InputError(
-                f"{run.store.root} lacks rows of {self.name} on some of these sets and data; give its spec string, to "
-                "load it, or choose sets that it was measured on (--task, --subset)"
+                f"some of these sets, or their data as they are here, have no stored rows of {self.name}; give its "
+                "spec string, to load it, or choose sets that it was measured on (--task, --subset)"
             )
+        spec = check_spec(self._text)
         run.items.read(plan)  # bad data is met before a model is loaded
-        with failures_in_one_line(str(self.spec)):
-            encoder = load_encoder(self.spec, device=device, batch_size=batch_size)
+        with failures_in_one_line(str(spec)):
+            encoder = load_encoder(spec, device=device, batch_size=batch_size)
         return measure_rows(run, encoder, plan)
+
+
+def _has_records(spec: Spec, store: ResultStore) -> bool:
+    """Whether a spec string is that of the records of its name, and promises their vectors: no folder, no code."""
+    from harness.registry import runs_code
+    from harness.spec import parse_spec
+
+    if runs_code(spec) or os.path.exists(spec.location or ""):  # noqa: PTH110  (False, where Path raises an OSError)
+        return False
+    records = store.load(spec.stored_name)
+    return bool(records) and all(record.spec and parse_spec(record.spec) == spec for record in records)
 
 
 def _tasks(names: Sequence[str] | None, metric: str | None, progress: Progress) -> list[Task]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Literal
 
-from harness.evaluation import Measured
 from harness.report.layout import subset_order
+from harness.rows import Measured
 from harness.runner import Planned
 from harness.stats import (
     Comparison,

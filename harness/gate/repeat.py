@@ -1,4 +1,4 @@
-"""Measuring again what records say, into a results folder of its own."""
+"""Measures again what records say, and compares the fresh records with them."""
 
 from __future__ import annotations
 
@@ -130,7 +130,9 @@ def repeat(stored: Iterable[Result], results: Path, options: Options, progress: 
     for (name, spec), plan in planned_of.items():
         keys = [RecordKey(name, planned.task.name, source.subset) for planned in plan for source in planned.sources]
         try:
-            head = parse_spec(spec).head if spec else _no_spec()
+            if not spec:
+                raise InputError("the record is of an object from Python and names no spec string; give --encoder SPEC")
+            head = parse_spec(spec).head
             needs = encoder_info(head).needs(head)
             if needs and name not in options.must_load:
                 repeated.skipped |= dict.fromkeys(keys, f"the encoder needs: {needs}")
@@ -163,12 +165,6 @@ def _may_run_code(spec: str) -> bool:
         return runs_code(parse_spec(spec))
     except HarnessError:  # an encoder that is not there: nothing of it is loaded
         return False
-
-
-def _no_spec() -> str:
-    raise InputError(
-        "the record names no spec string (an encoder object was measured from Python); give --encoder SPEC"
-    )
 
 
 def _measure(
@@ -238,15 +234,15 @@ def _absent(record: Result) -> str:
 
 
 class _Sets:
-    """The sets of the data directory and of the bundled sample, found once a task."""
+    """The sets of the data directory and of the bundled sample, looked up once a task; and their items."""
 
     def __init__(self, data: DataDir | None, items: Items):
         self._data, self.items = data, items
-        self._found: dict[tuple[str, bool], dict[str, Source]] = {}
+        self._sources: dict[tuple[str, bool], dict[str, Source]] = {}
 
     def find(self, task: Task, record: Result) -> Source | None:
         """The set of a record. Raises InputError if a set of the task lacks a file."""
-        return self._of(task, _is_sample(record)).get(record.subset)
+        return self._present(task, _is_sample(record)).get(record.subset)
 
     def has(self, record: Result) -> bool:
         """Whether something of each data set that a record is of is here: then its set is not just elsewhere."""
@@ -255,17 +251,16 @@ class _Sets:
         present: set[str] = set()
         for name in task_names():  # a joined set has its parts in another task
             with suppress(Exception, SystemExit):
-                present.update(
-                    n for source in self._of(get_task(name), False).values() for n in source.dataset.split("+")
-                )
+                for source in self._present(get_task(name), False).values():
+                    present.update(source.dataset.split("+"))
         return present.issuperset(record.dataset.name.split("+"))
 
-    def _of(self, task: Task, is_sample: bool) -> dict[str, Source]:
+    def _present(self, task: Task, is_sample: bool) -> dict[str, Source]:
         key = task.name, is_sample
-        if key not in self._found:
+        if key not in self._sources:
             data = bundled_sample() if is_sample else self._data
-            self._found[key] = task.sources(data) if data else {}
-        return self._found[key]
+            self._sources[key] = task.sources(data) if data else {}
+        return self._sources[key]
 
 
 def _is_sample(record: Result) -> bool:

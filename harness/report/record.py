@@ -104,7 +104,7 @@ def commit(result: Result) -> str:
 
 
 def differences(old: Result, new: Result) -> list[tuple[str, str, str]]:
-    """In what other ways than scores two measurements differ: (what, old, new), "–" for what one of them lacks."""
+    """What differs between two measurements beside the scores: (what, old, new), "–" for what one of them lacks."""
     pairs: list[tuple[str, object, object]] = [
         ("commit", commit(old), commit(new)),
         *_by_key("version of ", old.versions, new.versions),

@@ -19,9 +19,10 @@ from harness.comparison import (
 )
 from harness.data import Source
 from harness.errors import InputError
-from harness.evaluation import Measured, measure_rows
+from harness.evaluation import measure_rows
 from harness.report.render import render
 from harness.results import ResultStore
+from harness.rows import Measured
 from harness.runner import Planned, Run
 from harness.stats import (
     Resampling,

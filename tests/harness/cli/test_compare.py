@@ -188,10 +188,10 @@ def test_stored_encoders_are_compared_without_loading_them(leaderboard: Leaderbo
     rows.rename(tmp_path / "kept.npz")
     measured = leaderboard("compare", "oracle", "chargrams?dim=16&name=small", *DATA)
     assert measured.returncode == 0 and measured.stderr.count("it is not loaded") == 1
-    assert "lacks rows of small on some" in one_line_error(leaderboard("compare", "oracle", "small", *DATA))
+    assert "have no stored rows of small" in one_line_error(leaderboard("compare", "oracle", "small", *DATA))
     file = tmp_path / "data/sts17-extended-mine/STS.de-en.txt"
     file.write_text(file.read_text() + "de 1\ten 0\t3\n")
-    assert "lacks rows of oracle on some" in one_line_error(leaderboard("compare", "oracle", "noisy", *DATA))
+    assert "have no stored rows of oracle" in one_line_error(leaderboard("compare", "oracle", "noisy", *DATA))
 
 
 @pytest.mark.usefixtures("data")
