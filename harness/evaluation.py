@@ -72,7 +72,8 @@ def measure_and_store(
     check_name(encoder.name, "encoder")
     records = _Records(run, encoder)
     failures = run.measure(encoder, plan, records.take, records.known, spec=spec, modules=modules)
-    return Outcome(records.results + [a for planned in plan for a in records.averages(planned.task)], failures)
+    averages = [average for planned in plan for average in records.averages(planned.task)]
+    return Outcome(records.results + averages, failures)
 
 
 class _Records:
@@ -156,7 +157,7 @@ def evaluate(
         One result a subset, and the averages that they complete.
 
     Raises:
-        HarnessError: bad data, an unknown name, a missing package, vectors that are no vectors.
+        HarnessError: bad data or none, an unknown name, a missing package, vectors that are no vectors.
         RuntimeError: the encoder failed on a subset (its own error is the cause).
     """
     if not isinstance(encoder, str):
@@ -290,7 +291,7 @@ def plan_sets(
             raise InputError(f"the bundled sample has no data set of {names}; give --data-dir or set HARNESS_DATA")
         raise InputError(f"no data set of {names} found in {data.root}; see `leaderboard data status`")
     if data.stand_in:
-        progress.note(f"no data directory is given: the bundled sample is used, whose sets are tagged @{data.stand_in}")
+        progress.note(f"the bundled sample is used; its sets are tagged @{data.stand_in}")
     elif not subsets:
         for task, absent in absent_sets(tasks, data).items():
             listed = " ".join(absent[:12]) + (" ..." if len(absent) > 12 else "")

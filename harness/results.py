@@ -57,15 +57,14 @@ class GitState:
 
 
 class RecordKey(NamedTuple):
-    """The names by which a record is looked up."""
+    """What a record is looked up by."""
 
     encoder: str
     task: str
     subset: str
 
     def __str__(self) -> str:
-        """`ENCODER/TASK/SUBSET`, as on the command line."""
-        return "/".join(self)
+        return "/".join(self)  # as on the command line
 
 
 class Identity(NamedTuple):
@@ -255,10 +254,12 @@ class ResultStore:
             shutil.rmtree(self._aside(encoder), ignore_errors=True)
 
     def _read(self, file: Path) -> list[Result]:
-        stamp = _stamp(file)  # before the file is read: if it is replaced in between, it is read again next time
-        if stamp is None or file not in self._parsed or self._parsed[file][0] != stamp:
-            self._parsed[file] = stamp, _parse(file)
-        return self._parsed[file][1]
+        stamp = _stamp(file)  # first: a file that is replaced before it is parsed is parsed again next time
+        known, results = self._parsed.get(file, (None, []))
+        if stamp is None or stamp != known:
+            results = _parse(file)
+            self._parsed[file] = stamp, results
+        return results
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -328,10 +329,8 @@ def mean_metrics(parts: Sequence[Result]) -> dict[str, float]:
 
 def _is_stale(result: Result, records: dict[str, Result]) -> bool:
     """Whether an average is not (or no longer) that of the records."""
-    if not result.parts:
-        return False
     parts = [records[name] for name in result.parts if name in records]
-    return (
+    return bool(result.parts) and (
         len(parts) < len(result.parts)
         or any((part.fingerprint, part.signature) != (result.fingerprint, result.signature) for part in parts)
         or mean_metrics(parts) != result.metrics
@@ -378,11 +377,10 @@ def _check(result: Result, file: Path) -> None:
             seconds_of(result)
         except (ValueError, OverflowError, OSError):
             raise ValueError(f"created of {result.subset} is no time in ISO 8601: {result.created!r}") from None
-    widths = {key: value for key, value in result.tolerance.items() if key != "reason"}
     reason = result.tolerance.get("reason", "")
     if result.tolerance and not (isinstance(reason, str) and reason.strip()):
         raise ValueError(f"the tolerance of {result.subset} has no reason")
-    if not all(isinstance(width, float) for width in widths.values()):
+    if not all(isinstance(width, float) for key, width in result.tolerance.items() if key != "reason"):
         raise ValueError(f"a tolerance of {result.subset} is no number")
 
 
