@@ -84,7 +84,7 @@ def make_plan(tasks: Sequence[Task], data: DataDir, subsets: Sequence[str] = ())
     chosen: dict[str, set[str]] = {name: set() if subsets else set(sources) for name, sources in present.items()}
     for name in subsets:
         parts = {task.name: _resolve(task, name, present[task.name]) for task in tasks}
-        complete = [task for task, names in parts.items() if names and present[task].keys() >= set(names)]
+        complete = [key for key, names in parts.items() if names and present[key].keys() >= set(names)]
         if not complete:
             raise _not_there(name, tasks, parts, present)
         for task_name in complete:
