@@ -132,8 +132,6 @@ def train_baseline(
     from harness.data.sources import open_data_dir
     from harness.names import check_name
 
-    if cache_dir:  # a start that is made from wheels goes there too
-        os.environ["HARNESS_CACHE"] = str(cache_dir)
     # With several GPUs the library would split each batch, and multiply it.
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")
     languages = language or ["en"]

@@ -12,7 +12,7 @@ from baselines.model_folder import markdown_table
 from distill.grid import Column, Grid, Score, Settings, Table
 from harness.escaping import code, link_target, markdown
 from harness.files import write_atomically
-from harness.names import check_name, split_tag
+from harness.names import Subset, check_name
 from harness.results import GitState, Hardware
 from harness.schema import Amount, Number
 
@@ -157,7 +157,7 @@ def _markdown(table: Table, scores: Scores, cells: Mapping[tuple[str, str], _Cel
 
 def _title(table: Table, column: Column, scores: Scores) -> str:
     """The column's title, with the tag of a stand-in."""
-    return column.title + split_tag(scores[table.cell(table.rows[0], column)][Score.parse(column.score)].subset)[1]
+    return column.title + Subset.parse(scores[table.cell(table.rows[0], column)][Score.parse(column.score)].subset).tag
 
 
 def _draw(table: Table, cells: Mapping[tuple[str, str], _Cell | None], path: Path) -> None:

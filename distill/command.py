@@ -153,8 +153,6 @@ def distill(
 
     if teacher is None or student is None:
         raise InputError("give --teacher and --student; `leaderboard distill --help` says which there are")
-    if cache_dir:
-        os.environ["HARNESS_CACHE"] = str(cache_dir)
     if "LOCAL_RANK" not in os.environ:  # without a launcher, the library would split each batch over all GPUs
         os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")
     from dataclasses import replace
@@ -247,8 +245,6 @@ def ablate(
 
     if data_dir is None:
         raise InputError("distill ablate needs corpora and evaluation sets: give --data-dir, or set HARNESS_DATA")
-    if cache_dir:
-        os.environ["HARNESS_CACHE"] = str(cache_dir)
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")
     from distill.ablate import ablate
     from distill.ablation_page import PAGE_FILE

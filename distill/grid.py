@@ -31,7 +31,7 @@ from distill.losses import parse_kind
 from distill.start import Start
 from harness.errors import InputError, unknown_name
 from harness.files import user_path
-from harness.names import check_name, split_tag
+from harness.names import Subset, check_name
 from harness.schema import read_toml
 from harness.tasks import get_task
 
@@ -258,6 +258,6 @@ def resolve_score(score: Score, present: Collection[str]) -> Score:
     if score.subset in present:
         return score
     for name in sorted(present):
-        if split_tag(name)[0] == score.subset:
+        if Subset.parse(name).base == score.subset:
             return replace(score, subset=name)
     raise unknown_name(f"subset of {score.task} in the data directory:", score.subset, present)

@@ -281,7 +281,7 @@ def _settings(trained: Trained) -> str:
     values |= {f"SHA-256 of the {name}": digest for name, digest in trained.digests.items()}
     versions = dict(trained.versions)
     if trained.git:
-        versions["commit"] = trained.git["commit"] + (" (changed)" if trained.git["dirty"] else "")
+        versions["commit"] = trained.git.commit + (" (changed)" if trained.git.dirty else "")
     return settings_table(values, versions)
 
 

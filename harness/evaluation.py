@@ -1,9 +1,9 @@
-"""The Python API, which reads like the command line: `evaluate(encoder, tasks)`."""
+"""Runs, and the Python API, which reads like the command line: `evaluate(encoder, tasks)`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,25 @@ from harness.cache import VectorCache
 from harness.data import DataDir, bundled_sample, open_data_dir
 from harness.encoder import Encoder
 from harness.errors import HarnessError, InputError, NameTakenError
+from harness.names import check_name
 from harness.registry import check_spec, encoder_info, encoder_names, load_encoder, missing_attributes, one_line
-from harness.results import Result, ResultStore
-from harness.runner import Progress, Run, Silent, absent_sets, check_data, make_plan, no_data
+from harness.results import Identity, RecordKey, Result, ResultStore, name_taken
+from harness.rows import Measured, has_rows, save_rows, stored_rows
+from harness.runner import (
+    Failure,
+    Planned,
+    Progress,
+    Run,
+    Silent,
+    absent_sets,
+    averages_of,
+    make_plan,
+    sets_of,
+)
+from harness.significance.store import StatisticsStore
 from harness.significance.update import update_statistics
 from harness.spec import Spec
-from harness.tasks import Task, get_task, task_names
+from harness.tasks import Rows, Task, get_task, task_names
 
 
 @dataclass
@@ -26,19 +39,88 @@ class Outcome:
 
     Attributes:
         results: averages and those of earlier runs included.
-        failures: (encoder, error) of what failed.
-        holes: (encoder, task, subset) of the results that are not there because of it.
+        failures: what failed.
     """
 
     results: list[Result] = field(default_factory=list)
-    failures: list[tuple[str, Exception]] = field(default_factory=list)
-    holes: list[tuple[str, str, str]] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+
+    @property
+    def holes(self) -> list[RecordKey]:
+        """The records that are missing because a subset failed."""
+        return [failure.key for failure in self.failures if failure.subset]
 
     @property
     def has_finished_one(self) -> bool:
         """Whether an encoder was measured without any failure."""
-        failed = {name for name, _ in self.failures}
+        failed = {failure.encoder for failure in self.failures}
         return any(result.encoder not in failed for result in self.results)
+
+
+def measure_and_store(
+    run: Run, plan: Sequence[Planned], encoder: Encoder, spec: str = "", modules: Sequence[str] = ()
+) -> Outcome:
+    """Measure one encoder and store each result as soon as it is there; see `Run.measure` for what fails.
+
+    Returns:
+        Also the results of the plan that earlier runs have stored, and the averages that all these belong to.
+
+    Raises:
+        NameTakenError: results of other weights or options are stored under its name, and not `replace`.
+        HarnessError: as `Run.measure`. What was measured before is stored.
+    """
+    check_name(encoder.name, "encoder")
+    records = _Records(run, encoder)
+    failures = run.measure(encoder, plan, records.take, records.known, spec=spec, modules=modules)
+    averages = [average for planned in plan for average in records.averages(planned.task)]
+    return Outcome(records.results + averages, failures)
+
+
+class _Records:
+    """The results of one encoder in a run: looked up and stored."""
+
+    def __init__(self, run: Run, encoder: Encoder):
+        self.results: list[Result] = []
+        self._run, self._encoder = run, encoder
+        others = run.store.others(encoder.name, encoder.fingerprint) if run.store else []
+        if others and not run.replace:  # said before anything is measured, and looked at again when it is stored
+            raise name_taken(others[0], encoder.fingerprint)
+        self._is_outdated = bool(others)
+
+    def known(self, task: Task, wanted: Identity) -> tuple[Result, None] | None:
+        """The record of an earlier run, if it measures the same and, where rows are wanted, they are there too."""
+        run = self._run
+        if run.store is None or run.fresh or self._is_outdated:
+            return None
+        if run.save_rows and not has_rows(run.store.root, wanted.key, run.save_rows):
+            return None
+        record = run.store.find(wanted)
+        return (record, None) if record else None
+
+    def take(self, task: Task, result: Result, rows: Rows | None) -> None:
+        """Store what was measured, with the averages that it completes."""
+        if self._run.store and rows is not None:
+            self._store(self._run.store, task, result, rows)
+        self.results.append(result)
+
+    def _store(self, store: ResultStore, task: Task, result: Result, rows: Rows) -> None:
+        name = self._encoder.name
+        with store.storing(name, self._encoder.fingerprint, replace=self._run.replace) as n_removed:
+            save_rows(store.root, result.key, rows, self._run.save_rows or "npz")
+            others = [record for record in store.load(name, task.name) if record.subset != result.subset]
+            store.merge([result, *averages_of(task, [*others, result])])
+        self._is_outdated = False
+        if n_removed:
+            StatisticsStore(store.root).forget(name)
+            self._run.progress.note(f"{name}: {n_removed} stored results of other weights or options replaced")
+
+    def averages(self, task: Task) -> list[Result]:
+        """The averages to which this run's results belong, completed by those of earlier runs."""
+        measured = {result.subset: result for result in self.results if result.task == task.name}
+        store = self._run.store
+        stored = {r.subset: r for r in store.load(self._encoder.name, task.name)} if store and measured else {}
+        averages = averages_of(task, list((stored | measured).values()))
+        return [average for average in averages if measured.keys() & set(average.parts)]
 
 
 def evaluate(
@@ -75,43 +157,41 @@ def evaluate(
         One result a subset, and the averages that they complete.
 
     Raises:
-        HarnessError: bad data, an unknown name, a missing package, vectors that are no vectors.
+        HarnessError: bad data or none, an unknown name, a missing package, vectors that are no vectors.
         RuntimeError: the encoder failed on a subset (its own error is the cause).
     """
     if not isinstance(encoder, str):
         _check_encoder(encoder)
-    if results:
-        _check_folder(Path(results))
-    names = [subsets] if isinstance(subsets, str) else subsets
-    plan = make_plan(_tasks(tasks, Silent()), choose_data(data_dir), names)
-    check_data(plan)
-    store = ResultStore(results) if results else None
-    run = Run(VectorCache(cache_dir), store, fresh, save_rows, replace=replace)
-    if isinstance(encoder, str):
-        spec = check_spec(encoder)
-        modules = encoder_info(spec.head).modules
-        loaded = load_encoder(spec, device=device, batch_size=batch_size)
-        found = run(loaded, plan, spec=str(spec), modules=modules)
-    else:
-        found = run(encoder, plan)
-    if store:
-        update_statistics(store, [planned.task for planned in plan])
-    for name, task, subset, error in run.failures:
-        if isinstance(error, HarnessError):
-            raise error
-        raise RuntimeError(f"encoder {name!r} failed on {task} {subset}: {error}") from error
-    return found
+    outcome = run_suite(
+        [encoder],
+        [tasks] if isinstance(tasks, str | Task) else tasks,
+        [subsets] if isinstance(subsets, str) else subsets,
+        data_dir=data_dir,
+        results=results,
+        cache_dir=cache_dir,
+        fresh=fresh,
+        replace=replace,
+        save_rows=save_rows,
+        device=device,
+        batch_size=batch_size,
+    )
+    for failure in outcome.failures:
+        if isinstance(failure.error, HarnessError) or not failure.subset:
+            raise failure.error
+        what = f"encoder {failure.encoder!r} failed on {failure.task} {failure.subset}"
+        raise RuntimeError(f"{what}: {failure.error}") from failure.error
+    return outcome.results
 
 
 def run_suite(
-    encoders: Sequence[str] | None = None,
-    tasks: Sequence[str] | None = None,
+    encoders: Sequence[str | Encoder] | None = None,
+    tasks: Sequence[str | Task] | None = None,
     subsets: Sequence[str] = (),
     *,
     suite: str | None = None,
-    data_dir: Path | None = None,
-    results: Path,
-    cache_dir: Path | None = None,
+    data_dir: str | Path | None = None,
+    results: str | Path | None = None,
+    cache_dir: str | Path | None = None,
     fresh: bool = False,
     replace: bool = False,
     save_rows: str | None = None,
@@ -126,47 +206,115 @@ def run_suite(
     Raises:
         HarnessError: an encoder, task or subset that does not exist or bad data, before anything is measured; a disk
             that is full. An encoder that fails, in whatever way, is kept in the outcome's failures.
+        NameTakenError: the name of the only encoder is taken.
     """
     progress = progress or Silent()
-    _check_folder(results)
-    data = choose_data(data_dir, suite)
-    chosen_tasks = _tasks(tasks, progress)
-    plan = make_plan(chosen_tasks, data, subsets)
-    specs = [check_spec(text) for text in encoders] if encoders else _ready(progress)
-    _refuse_equal_names(specs)
-    if data.stand_in:
-        progress.note(f"measuring on the bundled sample (no data directory); its scores are tagged @{data.stand_in}")
-    elif not subsets:
-        for task, names in absent_sets(chosen_tasks, data).items():
-            listed = " ".join(names[:12]) + (" ..." if len(names) > 12 else "")
-            progress.note(f"not in the data directory: {task} {listed}")
-    if not plan:
-        raise no_data(chosen_tasks, data)
-    check_data(plan)
-    for source in [source for planned in plan for source in planned.sources if source.is_published is False]:
-        progress.note(f"warning: {source.dataset} {source.subset}: not the published files; `leaderboard data verify`")
-    store = ResultStore(results)
+    store = _open_store(Path(results)) if results else None
+    chosen = [check_spec(e) if isinstance(e, str) else e for e in encoders] if encoders else _ready(progress)
+    _refuse_equal_names([spec for spec in chosen if isinstance(spec, Spec)])
+    plan = plan_sets(choose_tasks(tasks, progress), choose_data(data_dir, suite), subsets, progress)
     run = Run(VectorCache(cache_dir), store, fresh, save_rows, progress, replace)
-    outcome = Outcome()
-    for spec in specs:
+    run.items.read(plan)
+    for source in [source for _, source in sets_of(plan) if source.is_published is False]:
+        progress.note(f"warning: {source.dataset} {source.subset}: not the published files; `leaderboard data verify`")
+    whole = Outcome()
+    for given in chosen:
+        name = given.stored_name if isinstance(given, Spec) else given.name
         try:
-            encoder = load_encoder(spec, **defaults)
+            loaded = _load(given, defaults)
         except KeyboardInterrupt:
             raise
         except BaseException as caught:  # one encoder may fail in any way, by sys.exit too, and the others go on
             error = caught if isinstance(caught, Exception) else RuntimeError(one_line(caught))
-            outcome.failures.append((spec.stored_name, error))
-            progress.fail(spec.stored_name, "loading", "", error)
+            whole.failures.append(Failure(name, "", "", error))
+            progress.fail(name, "loading", "", error)
             continue
         try:
-            outcome.results += run(encoder, plan, spec=str(spec), modules=encoder_info(spec.head).modules)
+            outcome = measure_and_store(run, plan, *loaded)
         except NameTakenError as error:
-            outcome.failures.append((encoder.name, error))
-            progress.fail(encoder.name, "storing", "", error)
-    update_statistics(store, [planned.task for planned in plan], progress=progress)
-    outcome.failures += [(name, error) for name, _, _, error in run.failures]
-    outcome.holes += [(name, task, subset) for name, task, subset, _ in run.failures]
-    return outcome
+            if len(chosen) == 1:
+                raise
+            outcome = Outcome(failures=[Failure(name, "", "", error)])
+            progress.fail(name, "storing", "", error)
+        whole.results += outcome.results
+        whole.failures += outcome.failures
+    if store:
+        update_statistics(store, [planned.task for planned in plan], progress=progress)
+    return whole
+
+
+def _load(given: Spec | Encoder, defaults: Mapping[str, Any]) -> tuple[Encoder, str, Sequence[str]]:
+    """An encoder, and for the records its spec string and the modules that it runs on."""
+    if isinstance(given, Spec):
+        return load_encoder(given, **defaults), str(given), encoder_info(given.head).modules
+    return given, "", ()
+
+
+def measure_rows(run: Run, encoder: Encoder, plan: Sequence[Planned]) -> Measured:
+    """The rows in `run.store`, where they are of the same data, vectors and protocol; the others are computed.
+
+    Nothing is stored but vectors.
+
+    Raises:
+        HarnessError: as `Run.measure`; damaged rows.
+    """
+    measured = Measured(encoder.name)
+
+    def known(task: Task, wanted: Identity) -> tuple[Result, Rows] | None:
+        return stored_rows(run.store, task, wanted) if run.store else None
+
+    def take(task: Task, result: Result, rows: Rows | None) -> None:
+        if rows is not None:
+            measured.rows[task.name, result.subset] = rows
+
+    failures = run.measure(encoder, plan, take, known)
+    measured.failures.update({(failure.task, failure.subset): one_line(failure.error) for failure in failures})
+    for task, source in sets_of(plan):
+        if (key := (task.name, source.subset)) not in measured.rows.keys() | measured.failures.keys():
+            measured.failures[key] = f"not tried after: {one_line(failures[-1].error)}"
+    return measured
+
+
+def plan_sets(
+    tasks: Sequence[Task], data: DataDir, subsets: Sequence[str] = (), progress: Progress | None = None
+) -> list[Planned]:
+    """What to measure (see `harness.runner.make_plan`); says what of the published data is not there.
+
+    Raises:
+        InputError: there is nothing, or a name stands for nothing.
+    """
+    progress = progress or Silent()
+    plan = make_plan(tasks, data, subsets)
+    if not plan:
+        names = " or ".join(task.name for task in tasks)
+        if data.stand_in:
+            raise InputError(f"the bundled sample has no data set of {names}; give --data-dir or set HARNESS_DATA")
+        raise InputError(f"no data set of {names} found in {data.root}; see `leaderboard data status`")
+    if data.stand_in:
+        progress.note(f"the bundled sample is used; its sets are tagged @{data.stand_in}")
+    elif not subsets:
+        for task, absent in absent_sets(tasks, data).items():
+            listed = " ".join(absent[:12]) + (" ..." if len(absent) > 12 else "")
+            progress.note(f"not in the data directory: {task} {listed}")
+    return plan
+
+
+def choose_tasks(tasks: Sequence[str | Task] | None = None, progress: Progress | None = None) -> list[Task]:
+    """The tasks that are asked for, each once; by default all that can be imported, with a warning of the others.
+
+    Raises:
+        InputError: there is no task of that name.
+    """
+    if tasks:
+        chosen = [task if isinstance(task, Task) else get_task(task) for task in tasks]
+        return list({task.name: task for task in chosen}.values())
+    chosen = []
+    for name in task_names():
+        try:
+            chosen.append(get_task(name))
+        except HarnessError as error:  # another's package, which must not stop ours
+            (progress or Silent()).note(f"warning: {error}")
+    return chosen
 
 
 def choose_data(data_dir: str | Path | None = None, suite: str | None = None) -> DataDir:
@@ -196,26 +344,12 @@ def _check_encoder(encoder: object) -> None:
     )
 
 
-def _check_folder(results: Path) -> None:
+def _open_store(results: Path) -> ResultStore:
     """Refuse a file in the place of the results folder, before anything is measured in vain."""
     for path in (results, *results.parents):
         if path.is_file():
             raise InputError(f"{path}: cannot be written (a file, not a folder); name another folder for the results")
-
-
-def _tasks(tasks: str | Task | Sequence[str | Task] | None, progress: Progress) -> list[Task]:
-    """The tasks that are asked for; by default all that can be imported."""
-    if isinstance(tasks, str | Task):
-        tasks = [tasks]
-    if tasks:
-        return [task if isinstance(task, Task) else get_task(task) for task in tasks]
-    found = []
-    for name in task_names():
-        try:
-            found.append(get_task(name))
-        except HarnessError as error:  # another's package, which must not stop ours
-            progress.note(f"warning: {error}")
-    return found
+    return ResultStore(results)
 
 
 def _ready(progress: Progress) -> list[Spec]:

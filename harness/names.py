@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from harness.errors import InputError
 
 PATTERN = r"[A-Za-z0-9][A-Za-z0-9._+@-]*"
 MAX_LENGTH = 100  # with what is added to it a file's name stays below the 255 bytes that file systems take
+
+
+SAMPLE = "@sample"
+"""The tag of the bundled sample's subsets."""
 
 
 def check_name(name: str, what: str) -> str:
@@ -19,15 +24,40 @@ def check_name(name: str, what: str) -> str:
     Raises:
         InputError: it is too long, or has other characters than letters, digits and . _ + @ - (a path, say).
     """
+    if is_name(name):
+        return name
     if not re.fullmatch(PATTERN, name):
         remedy = "add name=..." if what == "encoder" else "rename it"
         raise InputError(f"{what} name {name!r} cannot name a folder; {remedy} with letters, digits and . _ + @ - only")
-    if len(name) > MAX_LENGTH:
-        raise InputError(f"{what} name {name[:20]!r}... has {len(name)} characters; the limit is {MAX_LENGTH}")
-    return name
+    raise InputError(f"{what} name {name[:20]!r}... has {len(name)} characters; the limit is {MAX_LENGTH}")
 
 
-def split_tag(subset: str) -> tuple[str, str]:
-    """`en-de@deepl` -> (`en-de`, `@deepl`); the tag of published data is empty."""
-    base, at, tag = subset.partition("@")
-    return base, at + tag
+def is_name(text: str) -> bool:
+    """Whether `check_name` lets it pass."""
+    return bool(re.fullmatch(PATTERN, text)) and len(text) <= MAX_LENGTH
+
+
+class Subset(NamedTuple):
+    """The two parts of a subset's name: `en-de@deepl` is `Subset("en-de", "@deepl")`. Records keep the plain name.
+
+    Attributes:
+        base: the name of the published set.
+        tag: which stand-in it is of, with the `@`; empty for published data.
+    """
+
+    base: str
+    tag: str = ""
+
+    @classmethod
+    def parse(cls, name: str) -> Subset:
+        """The parts of a name."""
+        base, at, tag = name.partition("@")
+        return cls(base, at + tag)
+
+    def __str__(self) -> str:
+        return self.base + self.tag
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether it is of the bundled sample."""
+        return self.tag == SAMPLE

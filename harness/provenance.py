@@ -38,6 +38,7 @@ def versions(modules: Sequence[str] = ()) -> dict[str, str]:
 @cache
 def git_state() -> GitState | None:
     """Commit of the harness's checkout, and whether its code was changed since; None if it is not in a checkout."""
+    from harness.results import GitState
 
     def git(*arguments: str) -> str:
         done = subprocess.run(["git", "-C", str(_CODE), *arguments], capture_output=True, text=True, check=True)
@@ -48,7 +49,7 @@ def git_state() -> GitState | None:
             return None
         # Results are written while this runs; only the code decides whether the commit tells what was run.
         changed = git("status", "--porcelain", "--", "harness", "baselines", "distill", "pyproject.toml")
-        return {"commit": git("rev-parse", "HEAD"), "dirty": bool(changed)}
+        return GitState(git("rev-parse", "HEAD"), bool(changed))
     except (OSError, subprocess.CalledProcessError):
         return None
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import glob
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from math import fsum
+from operator import attrgetter
 from pathlib import Path
-from typing import TypedDict
+from typing import NamedTuple
 
 import msgspec
 
@@ -25,23 +26,66 @@ Hardware = dict[str, str | Count | Number | None]
 """Processor, cores, memory, device."""
 
 
-class _Checksums(TypedDict):
+Tolerance = dict[str, Amount | str]
+"""By metric how far a repeat may be off, and under "reason" why."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The data of a record.
+
+    Attributes:
+        name: of the data set; of several, with `+` between the names.
+        sha256: one checksum for all files.
+        files: by name, the sha256 of each file's uncompressed content.
+        published: whether they are the published files; None if no checksum of those is known.
+    """
+
     name: str
     sha256: str
     files: dict[str, str]
+    published: bool | None = None
 
 
-class Dataset(_Checksums, total=False):
-    """Of what data a record is: name, sha256 of all, of each file; whether they are the published ones (or unknown)."""
-
-    published: bool | None
-
-
-class GitState(TypedDict):
+@dataclass(frozen=True)
+class GitState:
     """Commit of the harness, and whether its code was changed since."""
 
     commit: str
     dirty: bool
+
+
+class RecordKey(NamedTuple):
+    """What a record is looked up by."""
+
+    encoder: str
+    task: str
+    subset: str
+
+    def __str__(self) -> str:
+        return "/".join(self)  # as on the command line
+
+
+class Identity(NamedTuple):
+    """What a measurement is of: two with the same identity have the same scores.
+
+    Attributes:
+        signature: of the protocol.
+        sha256: checksum of the data.
+    """
+
+    encoder: str
+    fingerprint: str
+    task: str
+    task_version: str
+    subset: str
+    signature: str
+    sha256: str
+
+    @property
+    def key(self) -> RecordKey:
+        """The names by which its record is looked up."""
+        return RecordKey(self.encoder, self.task, self.subset)
 
 
 _PARTS = ("records", "rows")
@@ -58,8 +102,7 @@ class Result:
         metrics: scores x 100; counts, thresholds and seconds are plain.
         n: number of items (see the task).
         signature: spells the protocol.
-        dataset: name, sha256, the sha256 of each file's uncompressed content, and whether they are the published files
-            (null where no checksum of those is known).
+        dataset: name and checksums of the data.
         parts: for an average, the subsets that it is the unweighted mean of.
         zero_vectors: distinct sentences whose vector is zero.
         versions: of Python and of the packages that had a part in it.
@@ -67,10 +110,10 @@ class Result:
         hardware: processor, cores, memory, device.
         wall_time_s: seconds that this subset took in the run that stored it.
         sentences_per_s: the encoder's speed on the subset's distinct sentences, when they were encoded.
-        peak_memory_mb: null. (It was that of the whole process, with every encoder that it had loaded before.)
+        peak_memory_mb: null; in old records that of the whole process.
         created: UTC, ISO 8601.
-        tolerance: by metric how far a repeat may be off, where that is more than `leaderboard check` allows by
-            default, with the `reason` for it. Written by hand; kept when the same is measured again.
+        tolerance: where a repeat may be off by more than `leaderboard check` allows by default. Written by hand, and
+            kept when the same is measured again.
     """
 
     task: Name
@@ -92,36 +135,45 @@ class Result:
     sentences_per_s: Amount | None = None
     peak_memory_mb: Amount | None = None
     created: str = ""
-    tolerance: dict[str, Amount | str] = field(default_factory=dict)
-
-    def measures_same_as(self, other: Result) -> bool:
-        """Whether both promise the same scores: same task, vectors, protocol and data."""
-        return self._identity == other._identity
+    tolerance: Tolerance = field(default_factory=dict)
 
     @property
-    def _identity(self) -> tuple[str, ...]:
-        return (self.task, self.task_version, self.subset, self.fingerprint, self.signature, self.dataset["sha256"])
+    def key(self) -> RecordKey:
+        """The names by which it is looked up."""
+        return RecordKey(self.encoder, self.task, self.subset)
+
+    @property
+    def identity(self) -> Identity:
+        """What it measures."""
+        return Identity(
+            self.encoder,
+            self.fingerprint,
+            self.task,
+            self.task_version,
+            self.subset,
+            self.signature,
+            self.dataset.sha256,
+        )
 
 
 def name_taken(stored: Result, fingerprint: str) -> NameTakenError:
-    """The error for weights or options under whose name a record of others is stored."""
+    """The error for an encoder under whose name results of other weights or options are stored."""
     return NameTakenError(
         f"results stored for {stored.encoder!r} are of other weights or options ({stored.fingerprint}, now "
         f"{fingerprint}); add name=... to the encoder to keep both, or --replace to remove those"
     )
 
 
-def no_averages(results: list[Result]) -> list[Result]:
-    """For records that are merged as they are."""
-    return []
-
-
 class ResultStore:
-    """The records below one results folder."""
+    """The records below one results folder.
+
+    A file is parsed once, and again only after another process has changed it.
+    """
 
     def __init__(self, root: str | Path):
         self.root = Path(root)
         self.records = self.root / "records"
+        self._parsed: dict[Path, tuple[_Stamp, list[Result]]] = {}
 
     def load(self, encoder: str | None = None, task: str | None = None) -> list[Result]:
         """All records, or those of one encoder or task, sorted by encoder, task, subset.
@@ -130,16 +182,18 @@ class ResultStore:
             InputError: a file that holds no records (it is named).
         """
         files = sorted(self.records.glob(f"{glob.escape(encoder or '') or '*'}/{glob.escape(task or '') or '*'}.json"))
-        return [result for file in files for result in _read(file)]
+        return [result for file in files for result in self._read(file)]
 
-    def merge(self, results: Iterable[Result], average: Callable[[list[Result]], list[Result]] = no_averages) -> None:
+    def find(self, wanted: Identity) -> Result | None:
+        """The record of a measurement, if it is stored. Raises InputError as `load`."""
+        records = self.load(wanted.encoder, wanted.task)
+        return next((record for record in records if record.identity == wanted), None)
+
+    def merge(self, results: Iterable[Result]) -> None:
         """Add records; each replaces the one of the same encoder, task and subset, all others stay.
 
-        `average` makes the averages that the records of one encoder and task allow, from those then in the file: what
-        other processes have added counts, and an average never outlives its parts: one that is not the mean of its
-        parts as they are now is dropped.
-
-        Safe against a kill (written to a temporary file, then renamed) and against other processes (locked).
+        An average that is not the mean of its parts as they are now is dropped. Safe against a kill (written to a
+        temporary file, then renamed) and against other processes (locked).
 
         Raises:
             InputError: the folder cannot be written, or an encoder's or task's name cannot name a file.
@@ -150,10 +204,12 @@ class ResultStore:
         for file, new in by_file.items():
             with writing(file), self._locked():
                 file.parent.mkdir(parents=True, exist_ok=True)
-                records = {old.subset: old for old in (_read(file) if file.exists() else [])}
+                records = {old.subset: old for old in (self._read(file) if file.exists() else [])}
                 records.update({r.subset: _with_tolerance(r, records.get(r.subset)) for r in new})
-                records.update({result.subset: result for result in average(list(records.values()))})
-                write_atomically(file, _dump([r for r in records.values() if not _is_stale(r, records)]))
+                current = [record for record in records.values() if not _is_stale(record, records)]
+                current.sort(key=attrgetter("subset"))
+                write_atomically(file, _dump(current))
+                self._parsed[file] = _stamp(file), current
 
     def others(self, encoder: str, fingerprint: str) -> list[Result]:
         """The records under an encoder's name that are of other weights or options.
@@ -170,8 +226,8 @@ class ResultStore:
     def storing(self, encoder: str, fingerprint: str, *, replace: bool = False) -> Iterator[int]:
         """Hold the store for a `with` block that adds what was measured with these weights and options.
 
-        With `replace`, all records and rows of that name are removed first if some are of others; gives the number of
-        records. If the block raises, all is as before; after a kill, as soon as the encoder is stored again.
+        With `replace`, all records and rows of that name are removed first if some are of others; yields the number of
+        records removed. If the block raises, all is as before; after a kill, as soon as the encoder is stored again.
 
         Raises:
             NameTakenError: some are of others, and not `replace`.
@@ -192,6 +248,14 @@ class ResultStore:
                 self._put_back(encoder)
                 raise
             shutil.rmtree(self._aside(encoder), ignore_errors=True)
+
+    def _read(self, file: Path) -> list[Result]:
+        stamp = _stamp(file)  # first: a file that is replaced before it is parsed is parsed again next time
+        known, results = self._parsed.get(file, (None, []))
+        if stamp is None or stamp != known:
+            results = _parse(file)
+            self._parsed[file] = stamp, results
+        return results
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -233,6 +297,17 @@ class ResultStore:
         return refuse_way_out(folder / f"{check_name(result.task, 'task')}.json", self.root)
 
 
+_Stamp = tuple[int, int, int] | None
+
+
+def _stamp(file: Path) -> _Stamp:
+    """What tells whether a file is still the same: every write puts a new file in its place."""
+    with suppress(OSError):
+        status = file.stat()
+        return status.st_mtime_ns, status.st_size, status.st_ino
+    return None
+
+
 def seconds_of(result: Result) -> float:
     """When a record was created, in seconds since 1970. Raises ValueError, OverflowError or OSError."""
     return msgspec.convert(result.created, datetime).timestamp()
@@ -246,10 +321,8 @@ def mean_metrics(parts: Sequence[Result]) -> dict[str, float]:
 
 def _is_stale(result: Result, records: dict[str, Result]) -> bool:
     """Whether an average is not (or no longer) that of the records."""
-    if not result.parts:
-        return False
     parts = [records[name] for name in result.parts if name in records]
-    return (
+    return bool(result.parts) and (
         len(parts) < len(result.parts)
         or any((part.fingerprint, part.signature) != (result.fingerprint, result.signature) for part in parts)
         or mean_metrics(parts) != result.metrics
@@ -257,22 +330,19 @@ def _is_stale(result: Result, records: dict[str, Result]) -> bool:
 
 
 def _with_tolerance(result: Result, old: Result | None) -> Result:
-    """The record with the tolerance of the one that it replaces, if that measures the same."""
-    if result.tolerance or old is None or not old.measures_same_as(result):
+    """The record with the tolerance of the one that it replaces, if that measures the same. (Averages have none.)"""
+    if result.tolerance or result.parts or old is None or old.identity != result.identity:
         return result
     return replace(result, tolerance=old.tolerance)
 
 
-def _dump(results: list[Result]) -> bytes:
-    ordered = sorted(results, key=lambda result: result.subset)
-    records = [asdict(result) for result in ordered]
-    for record in records:
-        if not record["tolerance"]:  # hardly any record has one
-            del record["tolerance"]
+def _dump(results: Sequence[Result]) -> bytes:
+    # Hardly any record has a tolerance.
+    records = [{k: v for k, v in asdict(result).items() if v or k != "tolerance"} for result in results]
     return (json.dumps(records, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
-def _read(file: Path) -> list[Result]:
+def _parse(file: Path) -> list[Result]:
     try:
         results = read_json(file, list[Result], exact=True)
         for result in results:
@@ -299,9 +369,8 @@ def _check(result: Result, file: Path) -> None:
             seconds_of(result)
         except (ValueError, OverflowError, OSError):
             raise ValueError(f"created of {result.subset} is no time in ISO 8601: {result.created!r}") from None
-    widths = {key: value for key, value in result.tolerance.items() if key != "reason"}
     reason = result.tolerance.get("reason", "")
     if result.tolerance and not (isinstance(reason, str) and reason.strip()):
         raise ValueError(f"the tolerance of {result.subset} has no reason")
-    if not all(isinstance(width, float) for width in widths.values()):
+    if not all(isinstance(width, float) for key, width in result.tolerance.items() if key != "reason"):
         raise ValueError(f"a tolerance of {result.subset} is no number")

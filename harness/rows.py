@@ -8,50 +8,39 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.data import Source
 from harness.data.text import iter_lines
-from harness.encoder import Encoder
 from harness.errors import InputError, MissingExtraError
 from harness.files import refuse_way_out, write_atomically, writing
 from harness.names import check_name
-from harness.results import Result, ResultStore
+from harness.results import Identity, RecordKey, Result, ResultStore
+from harness.runner import Planned, identity_of, sets_of
 from harness.tasks import Rows, Task
 
 FORMATS = ("npz", "jsonl", "parquet")
 """Compact, for `numpy.load`; one JSON object a line; Parquet."""
 
 
-def rows_file(folder: Path, subset: str, file_format: str) -> Path:
-    """Where the rows of a subset are. Raises InputError if its name cannot name a file."""
-    return folder / f"{check_name(subset, 'subset')}.{file_format}"
+def rows_file(results: Path, key: RecordKey, file_format: str) -> Path:
+    """Where the rows of a record are. Raises InputError if its names cannot name files, or a link leads out."""
+    folder = results / "rows" / check_name(key.encoder, "encoder") / check_name(key.task, "task")
+    return refuse_way_out(folder / f"{check_name(key.subset, 'subset')}.{file_format}", results)
 
 
-def has_rows(folder: Path, subset: str, file_format: str | None = None) -> bool:
-    """Whether the rows of a subset are there, in that format or in any."""
-    return any(rows_file(folder, subset, name).is_file() for name in ([file_format] if file_format else FORMATS))
+def has_rows(results: Path, key: RecordKey, file_format: str | None = None) -> bool:
+    """Whether the rows of a record are there, in that format or in any."""
+    return any(rows_file(results, key, name).is_file() for name in ([file_format] if file_format else FORMATS))
 
 
-def drop_rows(folder: Path, subset: str) -> None:
-    """Delete the rows of a subset, in whatever format: they must not outlive the record that they belong to.
-
-    Raises:
-        InputError: the folder cannot be written.
-    """
-    for file_format in FORMATS if folder.is_dir() else ():
-        path = rows_file(folder, subset, file_format)
-        with writing(path):
-            path.unlink(missing_ok=True)
-
-
-def save_rows(folder: Path, subset: str, rows: Rows, file_format: str) -> Path:
-    """Write the rows of one subset; in JSON and Parquet one record a row, NaN as null. Returns the file.
+def save_rows(results: Path, key: RecordKey, rows: Rows, file_format: str = "npz") -> None:
+    """Write the rows of a record in place of those there are; in JSON and Parquet one record a row, NaN as null.
 
     Raises:
         InputError: unknown format, or the folder cannot be written.
@@ -59,9 +48,11 @@ def save_rows(folder: Path, subset: str, rows: Rows, file_format: str) -> Path:
     """
     if file_format not in FORMATS:
         raise InputError(f"rows are written as {' or '.join(FORMATS)}, not {file_format!r}")
-    path = rows_file(folder, subset, file_format)
+    path = rows_file(results, key, file_format)
+    with writing(path):
+        for name in FORMATS if path.parent.is_dir() else ():
+            rows_file(results, key, name).unlink(missing_ok=True)
     write_atomically(path, _WRITERS[file_format](rows))
-    return path
 
 
 def _npz(rows: Rows) -> bytes:
@@ -103,42 +94,53 @@ def _lists(rows: Rows) -> dict[str, list[object]]:
 _WRITERS: dict[str, Callable[[Rows], bytes]] = {"npz": _npz, "jsonl": _jsonl, "parquet": _parquet}
 
 
-def stored_rows(results: Path, encoder: Encoder, task: Task, source: Source) -> Rows | None:
-    """The per-item rows that an earlier run kept, of the same data with the same vectors and protocol; else None.
+def stored_rows(store: ResultStore, task: Task, wanted: Identity) -> tuple[Result, Rows] | None:
+    """The record and per-item rows of the same data, vectors and protocol that an earlier run kept; else None.
 
     Raises:
         InputError: they are damaged or not those of their record.
         MissingExtraError: Parquet without pyarrow.
     """
-    wanted = Result(
-        task=task.name,
-        task_version=task.version,
-        subset=source.subset,
-        encoder=encoder.name,
-        fingerprint=encoder.fingerprint,
-        metrics={},
-        n=0,
-        signature=task.full_signature,
-        dataset={"name": source.dataset, "sha256": source.sha256, "files": {}},
-    )
-    if not has_rows(rows_folder(results, wanted), source.subset):
-        return None
-    records = ResultStore(results).load(encoder.name, task.name)
-    record = next((record for record in records if record.measures_same_as(wanted)), None)
-    return rows_of(results, task, record) if record else None
+    record = store.find(wanted) if has_rows(store.root, wanted.key) else None
+    rows = rows_of(store.root, task, record) if record else None
+    return (record, rows) if record and rows is not None else None
 
 
-def rows_folder(results: Path, record: Result) -> Path:
-    """Where the rows of a record's subset and of the others of its task are."""
-    folder = results / "rows" / check_name(record.encoder, "encoder") / check_name(record.task, "task")
-    refuse_way_out(folder / record.subset, results)
-    return folder
+@dataclass
+class Measured:
+    """An encoder's rows by task and subset, and why there are none of the other subsets."""
+
+    encoder: str
+    rows: dict[tuple[str, str], Rows] = field(default_factory=dict)
+    failures: dict[tuple[str, str], str] = field(default_factory=dict)
+
+
+def rows_by_name(encoder: str, plan: Sequence[Planned], store: ResultStore) -> Measured | None:
+    """The rows that are stored under an encoder's name, which is not loaded; None unless there are all of the plan.
+
+    They are of the plan's data and protocols, and of one fingerprint.
+
+    Raises:
+        InputError: damaged rows or records.
+    """
+    records = {record.key: record for record in store.load(encoder)}
+    measured, fingerprints = Measured(encoder), set()
+    for task, source in sets_of(plan):
+        record = records.get(RecordKey(encoder, task.name, source.subset))
+        if record is None or record.identity != identity_of(encoder, record.fingerprint, task, source):
+            return None
+        rows = rows_of(store.root, task, record)
+        if rows is None:
+            return None
+        measured.rows[task.name, source.subset] = rows
+        fingerprints.add(record.fingerprint)
+    return measured if len(fingerprints) == 1 else None
 
 
 def rows_of(results: Path, task: Task, record: Result) -> Rows | None:
     """The per-item rows of a stored record; None if they were not kept. Raises as `stored_rows`."""
-    folder = rows_folder(results, record)
-    path = next((path for name in FORMATS if (path := rows_file(folder, record.subset, name)).is_file()), None)
+    paths = (rows_file(results, record.key, name) for name in FORMATS)
+    path = next((path for path in paths if path.is_file()), None)
     if path is None:
         return None
     try:

@@ -1,15 +1,15 @@
-"""The runner: encoder x task x subset; each distinct sentence encoded once, each result stored once it is there."""
+"""Planning and measuring: encoder x task x subset; each set is read once, each distinct sentence encoded once."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
 from hashlib import sha256
 from math import isfinite
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,11 @@ from harness.cache import EncoderVectors, VectorCache
 from harness.data import DataDir, Source
 from harness.encoder import Encoder
 from harness.errors import HarnessError, InputError, LanguageError, VectorError, unknown_name
-from harness.names import check_name, split_tag
-from harness.results import Hardware, Result, ResultStore, mean_metrics, name_taken
-from harness.rows import drop_rows, has_rows, rows_folder, save_rows
-from harness.significance.store import StatisticsStore
+from harness.names import Subset
+from harness.results import Dataset, Identity, RecordKey, Result, ResultStore, mean_metrics
 from harness.tasks import Rows, Task
+
+_KEPT_BYTES = 64 << 20  # of files, whose sentences then take three times as much memory
 
 
 class Progress(Protocol):
@@ -52,6 +52,20 @@ class Silent:
         return lambda *args: None
 
 
+class Failure(NamedTuple):
+    """An error in place of results: of one subset, or (both names empty) of all that an encoder had to do."""
+
+    encoder: str
+    task: str
+    subset: str
+    error: Exception
+
+    @property
+    def key(self) -> RecordKey:
+        """The names of the record that is missing."""
+        return RecordKey(self.encoder, self.task, self.subset)
+
+
 @dataclass(frozen=True)
 class Planned:
     """One task and the subsets of it that a run will do."""
@@ -66,76 +80,87 @@ def make_plan(tasks: Sequence[Task], data: DataDir, subsets: Sequence[str] = ())
     Raises:
         InputError: a name that stands for nothing in the data (with what is missing, or the nearest matches).
     """
-    found = {task.name: task.sources(data) for task in tasks}
-    if not subsets:
-        return [Planned(task, list(found[task.name].values())) for task in tasks if found[task.name]]
-    chosen: dict[str, dict[str, Source]] = {task.name: {} for task in tasks}
+    present = {task.name: task.sources(data) for task in tasks}
+    chosen: dict[str, set[str]] = {name: set() if subsets else set(sources) for name, sources in present.items()}
     for name in subsets:
-        missing: list[str] | None = None
-        is_there = False
-        for task in tasks:
-            names = (name,) if name in found[task.name] else _resolve(task, name)
-            absent = [part for part in names if part not in found[task.name]]
-            if names and not absent:
-                is_there = True
-                chosen[task.name] |= {part: found[task.name][part] for part in names}
-            elif names and (names != (name,) or split_tag(name)[0] in task.published):
-                missing = absent
-        if not is_there:
-            published = {name for task in tasks for name in task.published}
-            raise _absent(name, missing, found, published)
-    ordered = {task.name: [s for key, s in found[task.name].items() if key in chosen[task.name]] for task in tasks}
-    return [Planned(task, ordered[task.name]) for task in tasks if ordered[task.name]]
+        parts = {task.name: _resolve(task, name, present[task.name]) for task in tasks}
+        complete = [key for key, names in parts.items() if names and present[key].keys() >= set(names)]
+        if not complete:
+            raise _not_there(name, tasks, parts, present)
+        for task_name in complete:
+            chosen[task_name].update(parts[task_name])
+    plan = [Planned(t, [s for key, s in present[t.name].items() if key in chosen[t.name]]) for t in tasks]
+    return [planned for planned in plan if planned.sources]
 
 
-def _resolve(task: Task, name: str) -> tuple[str, ...]:
+def _resolve(task: Task, name: str, present: Mapping[str, Source]) -> tuple[str, ...]:
+    """The subsets that a name stands for, there or not; none if it is not a name that this task knows."""
     try:
-        return task.resolve(name)
-    except InputError:  # not a name that this task knows; another task may
+        return (name,) if name in present else task.resolve(name)
+    except InputError:
         return ()
 
 
-def _absent(
-    name: str, missing: list[str] | None, found: dict[str, dict[str, Source]], published: set[str]
+def _not_there(
+    name: str,
+    tasks: Sequence[Task],
+    parts: Mapping[str, Sequence[str]],
+    present: Mapping[str, Mapping[str, Source]],
 ) -> InputError:
-    present = {subset for sources in found.values() for subset in sources}
-    if missing is None:
-        return unknown_name("subset", name, present | published)
-    bases = {split_tag(part)[0] for part in missing}
-    stand_ins = sorted(subset for subset in present if split_tag(subset)[0] in bases)
+    missing: list[str] = []
+    for task in tasks:
+        names = parts[task.name]
+        if names and (tuple(names) != (name,) or Subset.parse(name).base in task.published):
+            missing = [part for part in names if part not in present[task.name]]
+    subsets = {subset for sources in present.values() for subset in sources}
+    if not missing:
+        return unknown_name("subset", name, subsets.union(*(task.published for task in tasks)))
+    bases = {Subset.parse(part).base for part in missing}
+    stand_ins = sorted(subset for subset in subsets if Subset.parse(subset).base in bases)
     listed = ", ".join(missing[:8]) + (", ..." if len(missing) > 8 else "")
     hint = f"; there is {', '.join(stand_ins[:8])}" if stand_ins else "; see `leaderboard data status`"
     return InputError(f"subset {name!r} is not in the data ({listed} missing){hint}")
 
 
-def no_data(tasks: Sequence[Task], data: DataDir) -> InputError:
-    """The error for a plan with nothing in it."""
-    names = " or ".join(task.name for task in tasks)
-    if data.stand_in:
-        return InputError(f"the bundled sample has no data set of {names}; give --data-dir or set HARNESS_DATA")
-    return InputError(f"no data set of {names} found in {data.root}; see `leaderboard data status`")
-
-
-def check_data(plan: Sequence[Planned]) -> None:
-    """Read all that is planned once, so that a bad line is met before hours of encoding. Raises InputError."""
-    for planned in plan:
-        for source in planned.sources:
-            planned.task.load(source)
-
-
 def absent_sets(tasks: Sequence[Task], data: DataDir) -> dict[str, list[str]]:
     """By task, the published subsets that are not in the data directory."""
-    absent = {}
-    for task in tasks:
-        found = task.sources(data)
-        if missing := [name for name in task.published if name not in found]:
-            absent[task.name] = missing
-    return absent
+    present = {task.name: task.sources(data) for task in tasks}
+    absent = {task.name: [name for name in task.published if name not in present[task.name]] for task in tasks}
+    return {task: names for task, names in absent.items() if names}
 
 
-@dataclass
+class Items:
+    """The items of the sets of a run, which are all read before anything is encoded: bad data costs no hours of work.
+
+    Each set is parsed once; but large ones (of BUCC, say) are read again when they are measured, since they would take
+    gigabytes of memory for as long as the run.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, Source], Any] = {}
+        self._left = _KEPT_BYTES
+
+    def read(self, plan: Sequence[Planned]) -> None:
+        """Read all that is planned. Raises InputError at bad data."""
+        for task, source in sets_of(plan):
+            self.of(task, source)
+
+    def of(self, task: Task, source: Source) -> Any:
+        """The items of one set. Raises InputError at bad data."""
+        if (task.name, source) in self._kept:
+            return self._kept[task.name, source]
+        items = task.load(source)
+        _ = source.sha256  # computed now: a record names the content that was read
+        n_bytes = sum(path.stat().st_size for path in source.files)
+        if n_bytes <= self._left:
+            self._left -= n_bytes
+            self._kept[task.name, source] = items
+        return items
+
+
+@dataclass(frozen=True)
 class Run:
-    """Runs planned tasks for one encoder after another.
+    """How encoders are measured.
 
     Attributes:
         cache: where vectors are kept.
@@ -146,7 +171,7 @@ class Run:
         progress: who wants to know.
         replace: remove what is stored under an encoder's name if it is of other weights or options (all of it, in one
             step, when the first new subset is there); without, such an encoder is refused.
-        failures: (encoder, task, subset, error) of what failed so far.
+        items: of the sets, as far as they have been read.
     """
 
     cache: VectorCache
@@ -155,194 +180,128 @@ class Run:
     save_rows: str | None = None
     progress: Progress = field(default_factory=Silent)
     replace: bool = False
-    failures: list[tuple[str, str, str, Exception]] = field(default_factory=list)
-    _is_outdated: bool = field(default=False, init=False)
+    items: Items = field(default_factory=Items)
 
-    def __call__(
-        self, encoder: Encoder, plan: Sequence[Planned], *, spec: str = "", modules: Sequence[str] = ()
-    ) -> list[Result]:
-        """Measure one encoder; returns the results of the plan, those of earlier runs and averages included.
+    def measure(
+        self,
+        encoder: Encoder,
+        plan: Sequence[Planned],
+        take: Callable[[Task, Result, Rows | None], None],
+        known: Callable[[Task, Identity], tuple[Result, Rows | None] | None],
+        *,
+        spec: str = "",
+        modules: Sequence[str] = (),
+    ) -> list[Failure]:
+        """Measure an encoder on one set after another, and return what failed; stores nothing but vectors.
 
-        An error of the encoder's own, a language that it cannot take among them, fails one subset and is kept in
-        `failures`; vectors that are none fail what is left of the encoder. Any other HarnessError (bad data, a full
-        disk) ends the run. What was measured before is stored in each case.
+        An error of the encoder's own, a language that it cannot take among them, fails one subset; vectors that are
+        none fail what is left.
 
-        spec, modules: for the records: what names the encoder, and the Python modules that it runs on.
+        Args:
+            take: is given what was measured on each set, or is known.
+            known: gives the result of an earlier measurement (and its rows, if `take` wants them), or None.
+            spec, modules: for the records: what names the encoder, and the Python modules that it runs on.
 
         Raises:
-            NameTakenError: results of other weights or options are stored under its name, and not `replace`.
+            HarnessError: any other error, of `take` too: bad data, a full disk.
         """
-        check_name(encoder.name, "encoder")
-        others = self.store.others(encoder.name, encoder.fingerprint) if self.store else []
-        if others and not self.replace:  # said before anything is measured, and looked at again when it is stored
-            raise name_taken(others[0], encoder.fingerprint)
-        self._is_outdated = bool(others)
+        sets = sets_of(plan)
+        failures: list[Failure] = []
+        self.progress.start(encoder.name, len(sets))
         with self.cache.of(encoder) as vectors:
-            return self._all(encoder, vectors, plan, spec, modules)
+            for task, source in sets:
+                try:
+                    stored = known(task, identity_of(encoder.name, encoder.fingerprint, task, source))
+                    result, rows = stored or self._measured(encoder, vectors, task, source)
+                    if not stored:
+                        result = replace(result, spec=spec, versions=provenance.versions(modules))
+                    take(task, result, rows)
+                except Exception as error:
+                    if isinstance(error, HarnessError) and not isinstance(error, VectorError | LanguageError):
+                        raise
+                    failures.append(Failure(encoder.name, task.name, source.subset, error))
+                    self.progress.fail(*failures[-1])
+                    if isinstance(error, VectorError):
+                        break
+                else:
+                    self.progress.finish(result, task.main_metric, stored is not None)
+        return failures
 
-    def _all(
-        self, encoder: Encoder, vectors: EncoderVectors, plan: Sequence[Planned], spec: str, modules: Sequence[str]
-    ) -> list[Result]:
-        self.progress.start(encoder.name, sum(len(planned.sources) for planned in plan))
-        results: list[Result] = []
-        for task, source in [(planned.task, source) for planned in plan for source in planned.sources]:
-            try:
-                results.append(self._one(_blank(encoder, task, source, spec), encoder, vectors, task, source, modules))
-            except Exception as error:
-                if isinstance(error, HarnessError) and not isinstance(error, VectorError | LanguageError):
-                    raise
-                self.failures.append((encoder.name, task.name, source.subset, error))
-                self.progress.fail(encoder.name, task.name, source.subset, error)
-                if isinstance(error, VectorError):
-                    break
-        return results + [average for planned in plan for average in self._averages(planned.task, results)]
+    def _measured(self, encoder: Encoder, vectors: EncoderVectors, task: Task, source: Source) -> tuple[Result, Rows]:
+        start = time.perf_counter()
+        n_distinct, seconds = 0, 0.0
+        zero: set[str] = set()
 
-    def _one(
-        self,
-        blank: Result,
-        encoder: Encoder,
-        vectors: EncoderVectors,
-        task: Task,
-        source: Source,
-        modules: Sequence[str],
-    ) -> Result:
-        stored = self._stored(blank, task)
-        if stored is not None:
-            self.progress.finish(stored, task.main_metric, True)
-            return stored
-        result, rows = _measure(blank, encoder, vectors, task, source, modules, self.progress)
-        if self.store:
-            with self.store.storing(encoder.name, encoder.fingerprint, replace=self.replace) as n_removed:
-                folder = rows_folder(self.store.root, result)
-                drop_rows(folder, source.subset)  # of an earlier measurement
-                save_rows(folder, source.subset, rows, self.save_rows or "npz")
-                self.store.merge([result], partial(averages_of, task))
-            self._is_outdated = False
-            if n_removed:
-                StatisticsStore(self.store.root).forget(encoder.name)
-                self.progress.note(f"{encoder.name}: {n_removed} stored results of other weights or options replaced")
-        self.progress.finish(result, task.main_metric, False)
-        return result
+        def encode(sentences: Sequence[str], lang: str | None) -> NDArray[np.float32]:
+            nonlocal n_distinct, seconds
+            encoded = vectors.encode(sentences, lang, partial(self.progress.encoding, task.name, source.subset))
+            n_distinct, seconds = n_distinct + encoded.n_distinct, seconds + encoded.seconds
+            zero.update(sentences[i] for i in np.flatnonzero(~encoded.vectors.any(axis=1)).tolist())
+            return encoded.vectors
 
-    def _stored(self, blank: Result, task: Task) -> Result | None:
-        """The record of an earlier run, if it measures the same and, where rows are wanted, they are there too."""
-        if self.store is None or self.fresh or self._is_outdated:
-            return None
-        if self.save_rows and not has_rows(rows_folder(self.store.root, blank), blank.subset, self.save_rows):
-            return None
-        stored = self.store.load(blank.encoder, task.name)
-        return next((result for result in stored if result.measures_same_as(blank)), None)
-
-    def _averages(self, task: Task, results: Sequence[Result]) -> list[Result]:
-        """The averages to which a run's results belong, completed by those of earlier runs."""
-        own = [result for result in results if result.task == task.name]
-        if not own:
-            return []
-        together = {r.subset: r for r in (self.store.load(own[0].encoder, task.name) if self.store else [])}
-        together.update({result.subset: result for result in own})
-        done = {result.subset for result in own}
-        return [average for average in averages_of(task, list(together.values())) if done.intersection(average.parts)]
-
-
-def _blank(encoder: Encoder, task: Task, source: Source, spec: str) -> Result:
-    """The record of a measurement that is still to be made."""
-    return Result(
-        task=task.name,
-        task_version=task.version,
-        subset=source.subset,
-        encoder=encoder.name,
-        fingerprint=encoder.fingerprint,
-        spec=spec,
-        metrics={},
-        n=0,
-        signature=task.full_signature,
-        dataset={
-            "name": source.dataset,
-            "sha256": source.sha256,
-            "files": source.checksums,
-            "published": source.is_published,
-        },
-    )
-
-
-def _measure(
-    blank: Result,
-    encoder: Encoder,
-    vectors: EncoderVectors,
-    task: Task,
-    source: Source,
-    modules: Sequence[str],
-    progress: Progress,
-) -> tuple[Result, Rows]:
-    start = time.perf_counter()
-    items = task.load(source)
-    n_distinct, seconds = 0, 0.0
-    zero: set[str] = set()
-
-    def encode(sentences: Sequence[str], lang: str | None) -> NDArray[np.float32]:
-        nonlocal n_distinct, seconds
-        encoded = vectors.encode(
-            sentences, lang, lambda done, total: progress.encoding(task.name, source.subset, done, total)
+        items = self.items.of(task, source)
+        rows = task.rows(items, encode)
+        metrics = task.aggregate(rows)
+        for name, value in metrics.items():
+            if not isfinite(value):
+                raise ValueError(f"task {task.name!r} gives {name} = {value}")
+        result = Result(
+            task=task.name,
+            task_version=task.version,
+            subset=source.subset,
+            encoder=encoder.name,
+            fingerprint=encoder.fingerprint,
+            metrics={name: round(float(metrics[name]), 6) for name in task.metric_names if name in metrics},
+            n=task.count(items),
+            signature=task.full_signature,
+            dataset=Dataset(source.dataset, source.sha256, source.checksums, source.is_published),
+            zero_vectors=len(zero),
+            git=provenance.git_state(),
+            hardware={**provenance.hardware(), "device": str(getattr(encoder, "device", "cpu"))},
+            wall_time_s=round(time.perf_counter() - start, 3),
+            sentences_per_s=round(n_distinct / seconds, 1) if seconds > 0 else None,
+            created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         )
-        n_distinct, seconds = n_distinct + encoded.n_distinct, seconds + encoded.seconds
-        zero.update(sentences[i] for i in np.flatnonzero(~encoded.vectors.any(axis=1)).tolist())
-        return encoded.vectors
-
-    rows = task.rows(items, encode)
-    metrics = task.aggregate(rows)
-    for name, value in metrics.items():
-        if not isfinite(value):
-            raise ValueError(f"task {task.name!r} gives {name} = {value}")
-    result = replace(
-        blank,
-        metrics={name: round(metrics[name], 6) for name in task.metric_names if name in metrics},
-        n=task.count(items),
-        zero_vectors=len(zero),
-        versions=provenance.versions(modules),
-        git=provenance.git_state(),
-        hardware=_hardware(encoder),
-        wall_time_s=round(time.perf_counter() - start, 3),
-        sentences_per_s=round(n_distinct / seconds, 1) if seconds > 0 else None,
-        created=_now(),
-    )
-    return result, rows
+        return result, rows
 
 
-def _hardware(encoder: Encoder) -> Hardware:
-    return {**provenance.hardware(), "device": str(getattr(encoder, "device", "cpu"))}
+def sets_of(plan: Sequence[Planned]) -> list[tuple[Task, Source]]:
+    """The planned sets, one after another."""
+    return [(planned.task, source) for planned in plan for source in planned.sources]
 
 
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+def identity_of(encoder: str, fingerprint: str, task: Task, source: Source) -> Identity:
+    """What a measurement of an encoder on this set is of."""
+    return Identity(encoder, fingerprint, task.name, task.version, source.subset, task.full_signature, source.sha256)
 
 
 def averages_of(task: Task, results: Sequence[Result]) -> list[Result]:
     """The averages that the results of one encoder and task make complete, each over one fingerprint and protocol."""
     averages = []
     for fingerprint in dict.fromkeys(result.fingerprint for result in results):
-        alike = [r for r in results if r.fingerprint == fingerprint and r.signature == task.full_signature]
-        single = {result.subset: result for result in alike if not result.parts}
+        single = {
+            result.subset: result
+            for result in results
+            if not result.parts and (result.fingerprint, result.signature) == (fingerprint, task.full_signature)
+        }
         averages += [_average(name, [single[part] for part in parts]) for name, parts in task.averages(single).items()]
     return averages
 
 
-def _all_published(flags: Sequence[bool | None]) -> bool | None:
-    return False if False in flags else None if None in flags else True
-
-
 def _average(name: str, parts: Sequence[Result]) -> Result:
-    listing = "".join(f"{part.dataset['sha256']}  {part.subset}\n" for part in parts)
+    published = {part.dataset.published for part in parts}
+    listing = "".join(f"{part.dataset.sha256}  {part.subset}\n" for part in parts)
     return replace(
         parts[0],
         subset=name,
         metrics=mean_metrics(parts),
         n=sum(part.n for part in parts),
-        dataset={
-            "name": "+".join(dict.fromkeys(part.dataset["name"] for part in parts)),
-            "sha256": sha256(listing.encode()).hexdigest(),
-            "files": {key: value for part in parts for key, value in part.dataset["files"].items()},
-            "published": _all_published([part.dataset.get("published") for part in parts]),
-        },
+        dataset=Dataset(
+            name="+".join(dict.fromkeys(part.dataset.name for part in parts)),
+            sha256=sha256(listing.encode()).hexdigest(),
+            files={key: value for part in parts for key, value in part.dataset.files.items()},
+            published=False if False in published else None if None in published else True,
+        ),
         parts=[part.subset for part in parts],
         zero_vectors=sum(part.zero_vectors for part in parts),
         wall_time_s=round(sum(part.wall_time_s for part in parts), 3),

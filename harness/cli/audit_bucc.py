@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -73,8 +72,9 @@ def audit_bucc(
     from harness.errors import InputError
     from harness.evaluation import choose_data
     from harness.registry import check_spec, failures_in_one_line, load_encoder
+    from harness.results import ResultStore
     from harness.rows import stored_rows
-    from harness.runner import make_plan
+    from harness.runner import identity_of, make_plan
     from harness.tasks.bucc import aggregate, bucc
     from harness.tasks.bucc_audit import as_json, as_table, audit, describe, find_rivals, not_in_gold
     from harness.tasks.bucc_review import check_new, check_origin, match_verdicts, origin_of, read_review, write_review
@@ -87,8 +87,6 @@ def audit_bucc(
     if out is not None:
         check_new(out)
     review = read_review(read) if read is not None else None
-    if cache_dir:  # models that an encoder fetches go there too
-        os.environ["HARNESS_CACHE"] = str(cache_dir)
     spec = check_spec(encoder)
     ((source,),) = (planned.sources for planned in make_plan([bucc], choose_data(data_dir), [subset]))
     with watch() as progress:
@@ -104,10 +102,10 @@ def audit_bucc(
                 return vectors.encode(sentences, lang, partial(progress.encoding, "bucc", subset)).vectors
 
         pair = bucc.load(source)
-        rows = stored_rows(results, model, bucc, source)
-        if rows is None:
+        stored = stored_rows(ResultStore(results), bucc, identity_of(model.name, model.fingerprint, bucc, source))
+        if stored is None:
             progress.note(f"{results} has no rows of {model.name} on {subset} (`run --save-rows` keeps them): mining")
-            rows = bucc.rows(pair, encode)
+        rows = stored[1] if stored else bucc.rows(pair, encode)
         training = {key: column[rows["split"] == "training"] for key, column in rows.items()}
         positions = not_in_gold(training, review.n_pairs if review else top or _TOP)
         if not len(positions):

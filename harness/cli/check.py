@@ -23,7 +23,6 @@ from harness.cli.options import (
 from harness.cli.run import Suite
 
 if TYPE_CHECKING:
-    from harness.gate import Options
     from harness.results import Result
 
 
@@ -102,10 +101,10 @@ def check(
     whose spec string runs code (python:, a foreign tfhub:, mteb:, trust_remote_code=true) is only loaded if --encoder
     gives that spec string.
     """
+    from harness import gate
+    from harness.cli.progress import watch
+    from harness.data import open_data_dir
     from harness.errors import InputError
-    from harness.gate import against as compare
-    from harness.gate import check_again, github, text
-    from harness.gate import junit as junit_xml
 
     if run and (cached or device or batch_size):
         raise InputError("--run measures nothing: leave out --cached, --device and --batch-size")
@@ -119,34 +118,30 @@ def check(
             raise InputError(f"--run measures nothing, so {spec} is not loaded; give the stored name: --encoder {name}")
     chosen = _choose(everything, specs, task or (), subset or (), suite)
     if run:
-        _records(run, "--run")
-        checked = compare(chosen, everything, against, run)
+        checked = gate.against(chosen, everything, against, run, gate.Repeated(_records(run, "--run")))
     else:
-        if cache_dir:  # models that an encoder fetches go there too
-            os.environ["HARNESS_CACHE"] = str(cache_dir)
-        options = _options(
-            specs,
-            frozenset(encoder or ()),
-            bool(task or subset),
-            data_dir,
-            cache_dir,
-            cached,
-            {"device": device, "batch_size": batch_size},
+        options = gate.Options(
+            data=open_data_dir(data_dir) if data_dir else None,
+            cache_dir=cache_dir,
+            use_cached=cached,
+            specs=specs,
+            trusted=frozenset(encoder or ()),
+            must_measure=bool(task or subset),
+            must_load=frozenset(specs),
+            defaults={"device": device, "batch_size": batch_size},
         )
-        from harness.cli.progress import watch
-
         with watch() as progress:
-            checked = check_again(chosen, everything, against, options, progress)
-    if all(one.skipped for one in checked):
-        reasons = "; ".join(dict.fromkeys(one.skipped for one in checked))
+            checked = gate.check_again(chosen, everything, against, options, progress)
+    if all(record.skipped for record in checked):
+        reasons = "; ".join(dict.fromkeys(record.skipped for record in checked))
         none = f"none of the {len(checked)} records can be checked here"
         raise InputError(f"{none} ({reasons}); give --data-dir, or what the encoder needs")
     if junit:  # first: it does not depend on who reads what is printed
-        _write(junit, junit_xml(checked))
-    if format is Format.github and (annotations := github(checked, against)):
+        _write(junit, gate.junit(checked))
+    if format is Format.github and (annotations := gate.github(checked, against)):
         echo(annotations)
-    echo(text(checked))
-    if any(one.findings for one in checked):
+    echo(gate.text(checked))
+    if any(record.findings for record in checked):
         raise typer.Exit(1)
 
 
@@ -154,10 +149,10 @@ def _records(folder: Path, option: str) -> list[Result]:
     from harness.errors import InputError
     from harness.results import ResultStore
 
-    found = ResultStore(folder).load()
-    if not found:
+    records = ResultStore(folder).load()
+    if not records:
         raise InputError(f"no stored results in the folder {folder}; name one that has some ({option})")
-    return found
+    return records
 
 
 def _specs(encoders: Iterable[str], everything: Sequence[Result]) -> dict[str, str]:
@@ -189,11 +184,10 @@ def _choose(
     Of each encoder that is named, there must be some for every other filter: none is passed over in silence.
     """
     from harness.errors import InputError
-    from harness.names import split_tag
+    from harness.names import Subset
     from harness.report.selection import select
-    from harness.tasks.described import SAMPLE
 
-    of_suite = [r for r in everything if suite is None or (split_tag(r.subset)[1] == SAMPLE) is (suite is Suite.sample)]
+    of_suite = [r for r in everything if suite is None or Subset.parse(r.subset).is_sample is (suite is Suite.sample)]
     chosen: list[Result] = []
     names: list[str | None] = [*encoders] or [None]
     for name in names:
@@ -205,32 +199,8 @@ def _choose(
             chosen += select(records, task=tasks, subset=subsets)[0]
         except InputError as error:
             raise InputError(f"{label}{error}") from None
-    wanted = {(r.encoder, r.task, name) for r in chosen for name in (r.subset, *r.parts)}
-    return [r for r in everything if (r.encoder, r.task, r.subset) in wanted]
-
-
-def _options(
-    specs: dict[str, str],
-    trusted: frozenset[str],
-    must_measure: bool,
-    data_dir: Path | None,
-    cache_dir: Path | None,
-    use_cached: bool,
-    defaults: dict[str, object],
-) -> Options:
-    from harness.data import open_data_dir
-    from harness.gate import Options
-
-    return Options(
-        data=open_data_dir(data_dir) if data_dir else None,
-        cache_dir=cache_dir,
-        use_cached=use_cached,
-        specs=specs,
-        trusted=trusted,
-        must_measure=must_measure,
-        must_load=frozenset(specs),
-        defaults=defaults,
-    )
+    wanted = {r.key._replace(subset=name) for r in chosen for name in (r.subset, *r.parts)}
+    return [r for r in everything if r.key in wanted]
 
 
 def _write(path: Path, content: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,16 +21,21 @@ from harness.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from harness.comparison import Compared, Measured
-    from harness.runner import Planned, Progress
+    from harness.comparison import Compared
+    from harness.results import ResultStore
+    from harness.rows import Measured
+    from harness.runner import Planned, Progress, Run
     from harness.spec import Spec
     from harness.stats import Resampling
+    from harness.tasks import Task
 
 
 def compare(
     encoders: Annotated[
         list[str],
-        typer.Argument(metavar="ENCODER", show_default=False, help="Encoders, as for `run`; two or more."),
+        typer.Argument(
+            metavar="ENCODER", show_default=False, help="Encoders as for `run`, or names of stored ones; two or more."
+        ),
     ],
     task: TaskOption = None,
     subset: SubsetOption = None,
@@ -59,120 +63,137 @@ def compare(
 
     The difference is the first encoder minus the second; with more than two, each encoder minus the best. Intervals
     are BCa bootstrap intervals, tests approximate randomisation of the same items; sets that share their source
-    pairs are resampled as clusters. Per-item rows that `run` has kept below --results are used, others are computed
-    from cached vectors where there are any. Nothing is stored.
+    pairs are resampled as clusters. Per-item rows that `run` has kept below --results are used: an encoder whose rows
+    are all there is not loaded if it is given by its stored name, or by the spec string of its records (other than one
+    of a folder or of code). The other rows are computed, from cached vectors where there are any. Nothing is stored.
 
     Exit code 3: an encoder failed on a set; the others are compared all the same.
     """
+    from harness.cache import VectorCache
     from harness.cli.progress import watch
     from harness.comparison import compare_rows
     from harness.errors import InputError
-    from harness.registry import check_spec
+    from harness.evaluation import choose_data, plan_sets
+    from harness.results import ResultStore
+    from harness.runner import Run
     from harness.stats import Resampling
 
     results = results_folder(results)
-    plan = Resampling(resamples, seed, level)
-    specs = [check_spec(text) for text in encoders]
-    names = [spec.stored_name for spec in specs]
+    resampling = Resampling(resamples, seed, level)
+    store = ResultStore(results)
+    candidates = [_Candidate(text, store) for text in encoders]
+    names = [candidate.name for candidate in candidates]
     if len(names) < 2:
         raise InputError(f"give two encoders or more to compare, not only {names[0]}")
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"two of the encoders are called {name!r}; add name=... to one of them")
-    if cache_dir:  # models that an encoder fetches go there too
-        os.environ["HARNESS_CACHE"] = str(cache_dir)
     with watch() as progress:
-        planned = _plan(task, subset, metric, data_dir, progress)
-        measured = [_measure(spec, planned, results, cache_dir, progress, device, batch_size) for spec in specs]
-        n = sum(len(one.sources) for one in planned)
+        plan = plan_sets(_tasks(task, metric, progress), choose_data(data_dir), subset or (), progress)
+        run = Run(VectorCache(cache_dir), store, progress=progress)
+        measured = [candidate.rows(run, plan, device, batch_size) for candidate in candidates]
+        n = sum(len(planned.sources) for planned in plan)
         progress.note(f"{resamples:,} resamples of {n} set{'s' if n > 1 else ''}")
-        compared = compare_rows(planned, measured, plan, metric)
-    if not any(one.differences for one in compared):
-        reasons = [f"{name} on {one.subset}: {why}" for one in compared for name, why in one.missing.items()]
+        compared = compare_rows(plan, measured, resampling, metric)
+    if not any(c.differences for c in compared):
+        reasons = [f"{name} on {c.subset}: {why}" for c in compared for name, why in c.missing.items()]
         raise InputError(f"there is no set that two of the encoders have: {reasons[0]}")
-    typer.echo(_printed(format, compared, measured, plan, planned))
-    if any(one.failures for one in measured):
+    typer.echo(_printed(format, compared, names, resampling, {p.task.name: p.task.full_signature for p in plan}))
+    if any(rows.failures for rows in measured):
         raise typer.Exit(3)
 
 
-def _plan(
-    tasks: Sequence[str] | None,
-    subsets: Sequence[str] | None,
-    metric: str | None,
-    data_dir: Path | None,
-    progress: Progress,
-) -> list[Planned]:
+class _Candidate:
+    """An encoder to compare: the name of one with stored results, or a spec string.
+
+    Raises:
+        InputError: it is neither.
+    """
+
+    def __init__(self, text: str, store: ResultStore):
+        from harness.names import is_name
+        from harness.registry import check_spec
+
+        self._text, self.name, self._is_stored = text, text, True
+        if not (is_name(text) and store.load(text)):
+            spec = check_spec(text)
+            self.name = spec.stored_name
+            self._is_stored = _has_records(spec, store)
+
+    def rows(self, run: Run, plan: Sequence[Planned], device: str | None, batch_size: int | None) -> Measured:
+        """Its rows on all that is planned: stored ones without loading it where all are there, else measured now."""
+        from harness.errors import InputError
+        from harness.evaluation import measure_rows
+        from harness.registry import check_spec, encoder_names, failures_in_one_line, load_encoder
+        from harness.rows import rows_by_name
+
+        measured = rows_by_name(self.name, plan, run.store) if self._is_stored and run.store else None
+        if measured:
+            run.progress.note(f"{self.name}: stored rows of all {len(measured.rows)} sets; it is not loaded")
+            return measured
+        if self._text == self.name and self._text not in encoder_names():
+            raise InputError(
+                f"some of these sets, or their data as they are here, have no stored rows of {self.name}; give its "
+                "spec string, to load it, or choose sets that it was measured on (--task, --subset)"
+            )
+        spec = check_spec(self._text)
+        run.items.read(plan)  # bad data is met before a model is loaded
+        with failures_in_one_line(str(spec)):
+            encoder = load_encoder(spec, device=device, batch_size=batch_size)
+        return measure_rows(run, encoder, plan)
+
+
+def _has_records(spec: Spec, store: ResultStore) -> bool:
+    """Whether a spec string is that of the records of its name, and promises their vectors: no folder, no code."""
+    from harness.registry import runs_code
+    from harness.spec import parse_spec
+
+    if runs_code(spec) or os.path.exists(spec.location or ""):  # noqa: PTH110  (False, where Path raises an OSError)
+        return False
+    records = store.load(spec.stored_name)
+    return bool(records) and all(record.spec and parse_spec(record.spec) == spec for record in records)
+
+
+def _tasks(names: Sequence[str] | None, metric: str | None, progress: Progress) -> list[Task]:
+    """The tasks that are asked for and have the metric."""
     from harness.errors import InputError, unknown_name
-    from harness.evaluation import choose_data
-    from harness.runner import absent_sets, check_data, make_plan, no_data
-    from harness.tasks import get_task, task_names
+    from harness.evaluation import choose_tasks
 
-    data = choose_data(data_dir)
-    chosen = [get_task(name) for name in dict.fromkeys(tasks or task_names())]
-    if metric is not None:
-        known = {m.name: m for task in chosen for m in task.metrics}
-        scores = [name for name, m in known.items() if m.has_interval]
-        if metric not in known:
-            raise unknown_name("metric", metric, scores)
-        if metric not in scores:
-            raise InputError(f"a {metric} is no score; compare by {', '.join(scores[:3])}")
-        chosen = [task for task in chosen if metric in task.metric_names]
-    planned = make_plan(chosen, data, subsets or ())
-    if not planned:
-        raise no_data(chosen, data)
-    if data.stand_in:
-        progress.note(f"comparing on the bundled sample (no data directory); its sets are tagged @{data.stand_in}")
-    elif not subsets:
-        for name, absent in absent_sets(chosen, data).items():
-            listed = " ".join(absent[:12]) + (" ..." if len(absent) > 12 else "")
-            progress.note(f"not in the data directory: {name} {listed}")
-    check_data(planned)
-    return planned
-
-
-def _measure(
-    spec: Spec,
-    planned: Sequence[Planned],
-    results: Path,
-    cache_dir: Path | None,
-    progress: Progress,
-    device: str | None,
-    batch_size: int | None,
-) -> Measured:
-    from harness.cache import VectorCache
-    from harness.comparison import measure_rows
-    from harness.registry import failures_in_one_line, load_encoder
-
-    with failures_in_one_line(str(spec)):
-        model = load_encoder(spec, device=device, batch_size=batch_size)
-    return measure_rows(model, planned, VectorCache(cache_dir), results, progress)
+    tasks = choose_tasks(names, progress)
+    if metric is None:
+        return tasks
+    known = {m.name: m for task in tasks for m in task.metrics}
+    scores = [name for name, m in known.items() if m.has_interval]
+    if metric not in known:
+        raise unknown_name("metric", metric, scores)
+    if metric not in scores:
+        raise InputError(f"a {metric} is no score; compare by {', '.join(scores[:3])}")
+    return [task for task in tasks if metric in task.metric_names]
 
 
 def _printed(
     format: str,
     compared: Sequence[Compared],
-    measured: Sequence[Measured],
+    names: Sequence[str],
     plan: Resampling,
-    planned: Sequence[Planned],
+    signatures: dict[str, str],
 ) -> str:
     from harness.comparison import conclusion, entries, significance, tables
     from harness.escaping import json_text
     from harness.report.render import ENTRY_FORMATS, render, render_long
 
-    names = [one.encoder for one in measured]
-    signatures = {one.task.name: one.task.full_signature for one in planned}
     if format == "json":
-        found = {
+        content = {
             "conclusion": conclusion(compared, names, significance(plan)),
             "differences": entries(compared, names, plan),
             "best": [
-                {"task": one.task, "subset": one.subset, "encoders": [name for name in names if name in one.best]}
-                for one in (compared if len(names) > 2 else ())
-                if one.kind != "bias"
+                {"task": c.task, "subset": c.subset, "encoders": [name for name in names if name in c.best]}
+                for c in (compared if len(names) > 2 else ())
+                if c.kind != "bias"
             ],
             "signatures": {task: f"{text}|{plan.signature}" for task, text in signatures.items()},
         }
-        return json_text(found, indent=2)
+        return json_text(content, indent=2)
     if format in ENTRY_FORMATS:
         return render_long(entries(compared, names, plan), format)
     return render(tables(compared, names, plan, signatures), format)

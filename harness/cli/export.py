@@ -44,12 +44,12 @@ def export(
 
     results = results_folder(results)
     chosen, _ = select(stored(ResultStore(results)), encoder=encoder or (), task=task or ())
-    made = mteb_files(chosen)
-    for line in made.left_out:
+    exported = mteb_files(chosen)
+    for line in exported.left_out:
         typer.echo(terminal_line(f"left out: {line}"), err=True)
-    if not made.files:
+    if not exported.files:
         raise InputError(f"{results}: nothing in there means the same in {format.value}; run sts17 or tatoeba")
-    for name, content in made.files.items():
+    for name, content in exported.files.items():
         path = refuse_way_out(out / name, out)
         write_atomically(path, content)
         typer.echo(terminal_line(path.as_posix()))

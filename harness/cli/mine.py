@@ -130,8 +130,6 @@ def mine(
         bitext.language_of(path) if code is None else bitext.checked_language(code, option)
         for path, option, code in zip(files, options, given, strict=True)
     ]
-    if cache_dir:  # models that an encoder fetches go there too
-        os.environ["HARNESS_CACHE"] = str(cache_dir)
     spec = check_spec(encoder)
     search = partial(mine_pairs, k=neighbours, margin=margin.value, retrieval=retrieval.value, backend=backend.value)
     if backend is not BackendChoice.auto:  # not there at all? Better known before hours of encoding.

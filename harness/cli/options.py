@@ -30,13 +30,19 @@ def results_folder(given: Path | None) -> Path:
     return folder
 
 
-def _usable(cache_dir: Path | None) -> Path | None:
-    """`~` expanded, for the option is the variable too. Raises InputError if there can be no such folder."""
+def _set_cache(cache_dir: Path | None) -> Path | None:
+    """Make it the cache folder of this process: what an encoder fetches goes there too, without being told.
+
+    Raises:
+        InputError: there can be no such folder.
+    """
     if cache_dir is None:
         return None
     from harness.cache import cache_folder
 
-    return cache_folder(cache_dir)
+    folder = cache_folder(cache_dir)  # `~` expanded, for the option is the variable too
+    os.environ["HARNESS_CACHE"] = str(folder)
+    return folder
 
 
 def format_option(entries: str, formats: Sequence[str] = FORMATS) -> Any:
@@ -64,7 +70,7 @@ CacheDirOption = Annotated[
         "--cache-dir",
         metavar="DIR",
         envvar="HARNESS_CACHE",
-        callback=_usable,
+        callback=_set_cache,
         show_default="user cache",
         help="Folder for vectors and models.",
     ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,8 +49,6 @@ def reproduce(
     results = results_folder(results)
     if not run and (device is not None or batch_size is not None):
         raise InputError("--device and --batch-size are for runs: give --run too, or leave them out")
-    if cache_dir:  # the models that are made or fetched are in there too
-        os.environ["HARNESS_CACHE"] = str(cache_dir)
     scores = _choose(table or [])
     reproduction = Reproduction(open_data_dir(data_dir) if data_dir else None)
     lines = reproduction.lines(scores, stored_if_any(results))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -47,7 +46,7 @@ def rerun(
     from harness.data import open_data_dir
     from harness.errors import InputError
     from harness.files import temporary_folder
-    from harness.gate import Options, against, key_of, repeat
+    from harness.gate import Options, against, repeat
     from harness.gate import text as check_text
     from harness.report.record import find_record
     from harness.report.selection import stored
@@ -59,8 +58,6 @@ def rerun(
     old = find_record(everything, record)
     if encoder and (name := parse_spec(encoder).stored_name) != old.encoder:
         raise InputError(f"{encoder} would be stored as {name!r}; add name={old.encoder} to repeat {record} with it")
-    if cache_dir:  # models that an encoder fetches go there too
-        os.environ["HARNESS_CACHE"] = str(cache_dir)
     options = Options(
         data=open_data_dir(data_dir) if data_dir else None,
         cache_dir=cache_dir,
@@ -70,18 +67,18 @@ def rerun(
         must_load=frozenset([old.encoder]),
         defaults={"device": device, "batch_size": batch_size},
     )
-    wanted = {(old.encoder, old.task, name) for name in (old.subset, *old.parts)}
-    chosen = [result for result in everything if key_of(result) in wanted]
+    wanted = {old.key._replace(subset=name) for name in (old.subset, *old.parts)}
+    chosen = [result for result in everything if result.key in wanted]
     with temporary_folder() as folder:
         with watch() as progress:
             repeated = repeat(chosen, folder, options, progress)
-        if absent := [repeated.skipped[key] for key in map(key_of, chosen) if key in repeated.skipped]:
+        if absent := [repeated.skipped[r.key] for r in chosen if r.key in repeated.skipped]:
             raise InputError(f"{absent[0]}; give --data-dir or set HARNESS_DATA")
-        checked = against(chosen, everything, results, folder, repeated) + repeated.caches
-        new = next((r for r in ResultStore(folder).load() if key_of(r) == key_of(old)), None)
+        checked = against(chosen, everything, results, folder, repeated)
+    new = next((r for r in repeated.results if r.key == old.key), None)
     if new is not None:
         echo(_printed(old, new))
-    if any(one.findings for one in checked):
+    if any(record.findings for record in checked):
         echo("\n" * (new is not None) + check_text(checked))
         raise typer.Exit(1)
 
@@ -89,7 +86,7 @@ def rerun(
 def _printed(old: Result, new: Result) -> str:
     from harness.escaping import terminal, visible
     from harness.report.cells import Cell, Column, Row, Table
-    from harness.report.record import differences, record_id
+    from harness.report.record import differences
     from harness.report.render import render
     from harness.tasks.described import metric_order
 
@@ -101,7 +98,7 @@ def _printed(old: Result, new: Result) -> str:
     names = metric_order(old.task, {**old.metrics, **new.metrics})
     rows = [row(name, old.metrics.get(name), new.metrics.get(name), 4) for name in names]
     columns = (Column("", is_number=False), Column("old"), Column("new"), Column("change"))
-    scores = Table(record_id(old), columns, (*rows, row("n", old.n, new.n, 0)))
+    scores = Table(str(old.key), columns, (*rows, row("n", old.n, new.n, 0)))
     changed = differences(old, new)
     if not changed:
         return render(scores) + "\n\nsame commit, versions, hardware, data and protocol"

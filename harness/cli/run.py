@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from enum import Enum
 from typing import Annotated
 
@@ -76,12 +75,10 @@ def run(
     per-item rows that are kept (RESULTS/rows/).
     """
     from harness.cli.progress import watch
-    from harness.errors import HarnessError
+    from harness.errors import HarnessError, NameTakenError
     from harness.evaluation import run_suite
 
     results = results_folder(results)
-    if cache_dir:  # models that an encoder fetches go there too
-        os.environ["HARNESS_CACHE"] = str(cache_dir)
     with watch() as progress:
         outcome = run_suite(
             encoder,
@@ -106,7 +103,9 @@ def run(
         tables = boards(outcome.results, failed=outcome.holes, statistics=StatisticsStore(results).of(outcome.results))
         typer.echo(render(tables))
     if outcome.failures:
-        error = outcome.failures[0][1]
+        error = outcome.failures[0].error
+        if isinstance(error, NameTakenError) and not outcome.has_finished_one:
+            raise typer.Exit(2)  # of several encoders, each is told already
         if isinstance(error, HarnessError) and not outcome.has_finished_one:
             raise error  # a fault that the user can mend, and nothing else to tell: one line, exit code 2
         raise typer.Exit(3)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Literal
 
-from harness.comparison.rows import Measured
+from harness.rows import Measured
 from harness.runner import Planned
 from harness.stats import (
     Comparison,

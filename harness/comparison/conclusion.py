@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import isnan
 
 from harness.comparison.compared import Compared, Difference, Kind, win_tie_loss
-from harness.names import split_tag
+from harness.names import Subset
 from harness.report.cells import Cell
 from harness.report.cells import Kind as CellKind
 from harness.report.cells import p_text as p_text
@@ -147,7 +147,7 @@ def headlines(compared: Sequence[Compared], kind: Kind) -> list[Compared]:
     """Of each task the average (or bias) that its tables are ranked by."""
 
     def rank(one: Compared) -> int:
-        order, base = described(one.task).display.ranking, split_tag(one.subset)[0]
+        order, base = described(one.task).display.ranking, Subset.parse(one.subset).base
         return order.index(base) if base in order else len(order)
 
     by_task: dict[str, list[Compared]] = {}

@@ -18,11 +18,11 @@ from harness.comparison.conclusion import (
     holm_against,
     value_cell,
 )
-from harness.names import split_tag
+from harness.names import Subset
 from harness.report.cells import MISSING, Cell, Column, Note, Row, Table, p_text
 from harness.report.tables import tag_notes
 from harness.stats import Resampling
-from harness.tasks.described import SAMPLE, board_title, task_order
+from harness.tasks.described import board_title, task_order
 
 
 def tables(
@@ -44,7 +44,7 @@ def tables(
         if len(encoders) > 2 and not is_bias:
             made.append(_against_the_best(of_task, alpha))
             made += [_of_ranks(one, plan) for one in headlines(of_task, "average") if one.ranks]
-        title = board_title(task, [of_task[0].metric], split_tag(of_task[0].subset)[1] == SAMPLE)
+        title = board_title(task, [of_task[0].metric], Subset.parse(of_task[0].subset).is_sample)
         notes = [*map(Note, _missing(of_task)), *tag_notes(one.subset for one in of_task)]
         notes.append(Note("signature: ", f"{signatures[task]}|{plan.signature}"))
         made = [replace(table, title=f"{title}{table.title}") for table in made]

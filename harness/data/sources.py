@@ -12,9 +12,9 @@ from pathlib import Path
 from harness.data.text import open_content
 from harness.errors import InputError
 from harness.files import user_path
+from harness.names import SAMPLE, Subset
 
 SAMPLE_DIR = Path(__file__).parent.parent / "sample"
-_SAMPLE = "sample"
 _TAG = re.compile(r"[a-z0-9-]+")
 
 
@@ -59,7 +59,7 @@ class DataDir:
                 continue
             if not _TAG.fullmatch(tag):
                 raise InputError(f"{path}: the tag {tag!r} is not made of a-z, 0-9 and -; give the folder another name")
-            if tag in (_SAMPLE, *taken):
+            if tag in (SAMPLE[1:], *taken):
                 raise InputError(f"{path}: the tag {tag!r} is that of another set; give the folder another name")
             folders[tag] = path.name
         return folders
@@ -67,7 +67,7 @@ class DataDir:
 
 def bundled_sample() -> DataDir:
     """The sample that ships with the harness (for demonstration and tests)."""
-    return DataDir(SAMPLE_DIR, stand_in=_SAMPLE)
+    return DataDir(SAMPLE_DIR, stand_in=SAMPLE[1:])
 
 
 def open_data_dir(path: str | Path) -> DataDir:
@@ -115,7 +115,7 @@ class Source:
         from harness.data.catalogue import catalogue
 
         # The sample has the layouts of the published sets, and so their names.
-        if self.subset.endswith(f"@{_SAMPLE}"):
+        if Subset.parse(self.subset).is_sample:
             return None
         sets = [catalogue()[name] for name in self.dataset.split("+") if name in catalogue()]
         known = {path.rpartition("/")[2]: digest for dataset in sets for path, digest in dataset.checksums.items()}

@@ -4,7 +4,7 @@
 `significance` tests what changed; `render` prints it as text, JUnit XML and GitHub annotations.
 """
 
-from harness.gate.findings import CACHE, Checked, Finding, Key, check_records, compare_records, key_of, tolerances
+from harness.gate.findings import CACHE, Checked, Finding, check_records, compare_records, tolerances
 from harness.gate.render import github, junit, text, verdict
 from harness.gate.repeat import Options, Repeated, against, check_again, repeat
 
@@ -12,7 +12,6 @@ __all__ = [
     "CACHE",
     "Checked",
     "Finding",
-    "Key",
     "Options",
     "Repeated",
     "against",
@@ -21,7 +20,6 @@ __all__ = [
     "compare_records",
     "github",
     "junit",
-    "key_of",
     "repeat",
     "text",
     "tolerances",

@@ -8,13 +8,10 @@ from dataclasses import dataclass, replace
 from math import fsum
 from typing import Literal
 
-from harness.results import Result
+from harness.results import RecordKey, Result
 from harness.tasks.described import metric_of, metric_order, subset_order, task_order
 
 Kind = Literal["score", "missing", "n", "data", "signature", "encoder", "cache", "failed"]
-Key = tuple[str, str, str]
-"""Encoder, task, subset."""
-
 CACHE = ("cache", "vectors")
 """In place of task and subset: an encoder's cached vectors."""
 
@@ -66,7 +63,7 @@ class Checked:
         seconds: that the fresh measurement took.
     """
 
-    key: Key
+    key: RecordKey
     findings: tuple[Finding, ...] = ()
     skipped: str = ""
     seconds: float = 0.0
@@ -74,7 +71,7 @@ class Checked:
     @property
     def name(self) -> str:
         """`ENCODER/TASK/SUBSET`."""
-        return "/".join(self.key)
+        return str(self.key)
 
     @property
     def is_cache(self) -> bool:
@@ -82,18 +79,13 @@ class Checked:
         return self.key[1:] == CACHE
 
 
-def key_of(result: Result) -> Key:
-    """What a record is found by."""
-    return result.encoder, result.task, result.subset
-
-
-def tolerances(record: Result, records: Mapping[Key, Result]) -> dict[str, float]:
+def tolerances(record: Result, records: Mapping[RecordKey, Result]) -> dict[str, float]:
     """By metric how far a repeat of the record may be off: its own tolerance, else the default.
 
     That of an average is the mean of its parts', by which it can move at most; `records` are those that hold them.
     """
     defaults = {metric: metric_of(record.task, metric).tolerance for metric in record.metrics}
-    parts = [records.get((record.encoder, record.task, part)) for part in record.parts]
+    parts = [records.get(record.key._replace(subset=part)) for part in record.parts]
     if parts and None not in parts:
         widths = [tolerances(part, records) for part in parts if part is not None]
         return {m: fsum(w.get(m, defaults[m]) for w in widths) / len(widths) for m in record.metrics}
@@ -102,30 +94,30 @@ def tolerances(record: Result, records: Mapping[Key, Result]) -> dict[str, float
 
 def compare_records(old: Result, new: Result, allowed: Mapping[str, float]) -> list[Finding]:
     """What differs between a stored record and a fresh one; `allowed` is the tolerance of each metric."""
-    found = []
+    findings = []
     if new.fingerprint != old.fingerprint:
-        found.append(_changed("encoder", "fingerprint", old.fingerprint, new.fingerprint))
+        findings.append(_changed("encoder", "fingerprint", old.fingerprint, new.fingerprint))
     if new.signature != old.signature:
-        found.append(_changed("signature", "signature", old.signature, new.signature))
+        findings.append(_changed("signature", "signature", old.signature, new.signature))
     elif new.task_version != old.task_version:  # the signature has it too: by hand
-        found.append(_changed("signature", "task version", old.task_version, new.task_version))
+        findings.append(_changed("signature", "task version", old.task_version, new.task_version))
     if _checksums(new) != _checksums(old):
-        found += _changed_files(old, new)
+        findings += _changed_files(old, new)
     if new.n != old.n:
-        found.append(Finding("n", "n", f"n {old.n:,} -> {new.n:,}", old.n, new.n))
+        findings.append(Finding("n", "n", f"n {old.n:,} -> {new.n:,}", old.n, new.n))
     if not old.metrics:
-        found.append(Finding("missing", "scores", "missing: the stored record has no scores", "none"))
+        findings.append(Finding("missing", "scores", "missing: the stored record has no scores", "none"))
     for metric in metric_order(old.task, old.metrics):
         before, width = old.metrics[metric], allowed[metric]
         if metric not in new.metrics:
-            found.append(
+            findings.append(
                 Finding("missing", metric, f"missing: {metric} is no longer measured (it was {before:.4f})", before)
             )
         # Records are rounded to six decimals: what is that far off by rounding alone is within.
         elif not abs(new.metrics[metric] - before) <= width + 1e-6:
             after = new.metrics[metric]
             how = f"{after - before:+.4f}, tolerance {width:g}"
-            found.append(
+            findings.append(
                 Finding("score", metric, f"{metric} {before:.4f} -> {after:.4f} ({how})", before, after, width)
             )
     # A later version of a task may measure more.
@@ -133,15 +125,15 @@ def compare_records(old: Result, new: Result, allowed: Mapping[str, float]) -> l
         for metric in metric_order(new.task, new.metrics.keys() - old.metrics.keys()):
             after = new.metrics[metric]
             message = f"missing: {metric} is not in the stored record (it is {after:.4f} now)"
-            found.append(Finding("missing", metric, message, new=after))
-    return found
+            findings.append(Finding("missing", metric, message, new=after))
+    return findings
 
 
 def check_records(
     stored: Sequence[Result],
     fresh: Iterable[Result],
-    problems: Mapping[Key, Finding] | None = None,
-    skipped: Mapping[Key, str] | None = None,
+    problems: Mapping[RecordKey, Finding] | None = None,
+    skipped: Mapping[RecordKey, str] | None = None,
     everything: Iterable[Result] = (),
 ) -> list[Checked]:
     """Each stored record against the fresh one of the same encoder, task and subset, in the order of the tables.
@@ -152,17 +144,17 @@ def check_records(
         everything: where the parts of averages are looked up, if not in `stored` alone.
     """
     problems, skipped = problems or {}, skipped or {}
-    records = {key_of(result): result for result in [*everything, *stored]}
-    by_key = {key_of(result): result for result in fresh}
+    records = {result.key: result for result in [*everything, *stored]}
+    by_key = {result.key: result for result in fresh}
     checked = []
     for old in _ordered(stored):
-        key = key_of(old)
+        key = old.key
         new = by_key.get(key)
-        parts = [(old.encoder, old.task, part) for part in old.parts]
+        parts = [key._replace(subset=part) for part in old.parts]
         why = next((skipped[k] for k in (key, *parts) if k in skipped), "")
         if new is not None:
-            found = [*compare_records(old, new, tolerances(old, records))]
-            checked.append(Checked(key, tuple(found), seconds=new.wall_time_s))
+            findings = compare_records(old, new, tolerances(old, records))
+            checked.append(Checked(key, tuple(findings), seconds=new.wall_time_s))
         elif why and not any(part in problems for part in parts):
             checked.append(Checked(key, skipped=why))
         else:
@@ -172,16 +164,16 @@ def check_records(
 
 def with_significance(checked: Checked, texts: Mapping[str, str]) -> Checked:
     """The same with what there is to say of each metric that is beyond its tolerance."""
-    found = (replace(f, significance=texts.get(f.what, "")) if f.kind == "score" else f for f in checked.findings)
-    return replace(checked, findings=tuple(found))
+    findings = (replace(f, significance=texts.get(f.what, "")) if f.kind == "score" else f for f in checked.findings)
+    return replace(checked, findings=tuple(findings))
 
 
 def differing(old: str, new: str) -> tuple[str, str]:
     """The parts, between `;` or `|`, that two signatures or fingerprints do not share."""
-    one, other = (re.split(r"[;|]", text) for text in (old, new))
+    old_parts, new_parts = (re.split(r"[;|]", text) for text in (old, new))
     return (
-        "|".join(part for part in one if part not in other) or "–",
-        "|".join(part for part in other if part not in one) or "–",
+        "|".join(part for part in old_parts if part not in new_parts) or "–",
+        "|".join(part for part in new_parts if part not in old_parts) or "–",
     )
 
 
@@ -191,14 +183,14 @@ def _changed(kind: Kind, what: str, old: str, new: str) -> Finding:
 
 
 def _checksums(result: Result) -> tuple[str, dict[str, str]]:
-    return result.dataset["sha256"], result.dataset.get("files", {})
+    return result.dataset.sha256, result.dataset.files
 
 
 def _changed_files(old: Result, new: Result) -> list[Finding]:
-    before, after = old.dataset.get("files", {}), new.dataset.get("files", {})
+    before, after = old.dataset.files, new.dataset.files
     names = [name for name in dict.fromkeys([*before, *after]) if before.get(name) != after.get(name)]
     if not names:  # an average with changed parts; the same files in another order
-        return [_changed_file("dataset", old.dataset["sha256"], new.dataset["sha256"])]
+        return [_changed_file("dataset", old.dataset.sha256, new.dataset.sha256)]
     return [_changed_file(name, before.get(name), after.get(name)) for name in names]
 
 
@@ -207,8 +199,8 @@ def _changed_file(name: str, old: str | None, new: str | None) -> Finding:
     return Finding("data", name, f"data: {name}: sha256 {before} -> {after}", before, after)
 
 
-def _missing(old: Result, fresh: Mapping[Key, Result]) -> Finding:
-    gone = [part for part in old.parts if (old.encoder, old.task, part) not in fresh]
+def _missing(old: Result, fresh: Mapping[RecordKey, Result]) -> Finding:
+    gone = [part for part in old.parts if old.key._replace(subset=part) not in fresh]
     message = "missing: no fresh record" + (f" of {', '.join(gone)}" if gone else "")
     return Finding("missing", "record", message, "stored", "–")
 

@@ -1,4 +1,4 @@
-"""Measuring again what records say, into a results folder of its own."""
+"""Measures again what records say, and compares the fresh records with them."""
 
 from __future__ import annotations
 
@@ -14,31 +14,33 @@ from harness.cache import VectorCache
 from harness.data import DataDir, Source, bundled_sample
 from harness.encoder import Encoder
 from harness.errors import HarnessError, InputError
+from harness.evaluation import measure_and_store
 from harness.files import temporary_folder
-from harness.gate.findings import CACHE, Checked, Finding, Key, check_records, key_of, with_significance
+from harness.gate.findings import CACHE, Checked, Finding, check_records, with_significance
 from harness.gate.significance import significance
 from harness.gate.vectors import Audited
-from harness.names import split_tag
+from harness.names import Subset
 from harness.registry import encoder_info, load_encoder, one_line, runs_code
-from harness.results import Result, ResultStore
-from harness.runner import Planned, Progress, Run, Silent
+from harness.results import RecordKey, Result, ResultStore
+from harness.runner import Items, Planned, Progress, Run, Silent
 from harness.spec import parse_spec
 from harness.tasks import Task, get_task, task_names
-from harness.tasks.described import SAMPLE
 
 
 @dataclass
 class Repeated:
-    """What became of the records that were to be measured again, besides the fresh records themselves.
+    """What became of the records that were to be measured again.
 
     Attributes:
+        results: the fresh records, averages included.
         problems: why there is no fresh record.
         skipped: which could not be measured here and need not be, and why.
         caches: of each encoder that had cached vectors, what the look at them gave.
     """
 
-    problems: dict[Key, Finding] = field(default_factory=dict)
-    skipped: dict[Key, str] = field(default_factory=dict)
+    results: list[Result] = field(default_factory=list)
+    problems: dict[RecordKey, Finding] = field(default_factory=dict)
+    skipped: dict[RecordKey, str] = field(default_factory=dict)
     caches: list[Checked] = field(default_factory=list)
 
 
@@ -77,8 +79,7 @@ def check_again(
     """
     with temporary_folder() as folder:
         repeated = repeat(stored, folder, options, progress)
-        checked = against(stored, everything, stored_in, folder, repeated)
-    return checked + repeated.caches
+        return against(stored, everything, stored_in, folder, repeated)
 
 
 def against(
@@ -86,26 +87,28 @@ def against(
     everything: Sequence[Result],
     stored_in: Path,
     fresh_in: Path,
-    repeated: Repeated | None = None,
+    repeated: Repeated,
 ) -> list[Checked]:
-    """The records against those of a fresh run, with the significance of what changed; see `check_again`."""
-    repeated = repeated or Repeated()
-    old = {key_of(result): result for result in everything}
-    new = {key_of(result): result for result in ResultStore(fresh_in).load()}
+    """The records against those of a fresh run, with the significance of what changed, and the looks at caches.
+
+    fresh_in: the results folder with the fresh rows; see `check_again` for the others.
+    """
+    old = {result.key: result for result in everything}
+    new = {result.key: result for result in repeated.results}
     checked = []
-    for one in check_records(stored, new.values(), repeated.problems, repeated.skipped, everything):
-        changed = [finding.what for finding in one.findings if finding.kind == "score"]
+    for record in check_records(stored, new.values(), repeated.problems, repeated.skipped, everything):
+        changed = [finding.what for finding in record.findings if finding.kind == "score"]
         try:
-            texts = {metric: significance(metric, old[one.key], old, stored_in, new, fresh_in) for metric in changed}
-            checked.append(with_significance(one, texts))
+            texts = {m: significance(m, old[record.key], old, stored_in, new, fresh_in) for m in changed}
+            checked.append(with_significance(record, texts))
         except (Exception, SystemExit) as error:  # of another package's task, whose `aggregate` is resampled
             failed = _failed("task", f"failed: significance: {one_line(error)}")
-            checked.append(replace(one, findings=(*one.findings, failed)))
-    return checked
+            checked.append(replace(record, findings=(*record.findings, failed)))
+    return checked + repeated.caches
 
 
 def repeat(stored: Iterable[Result], results: Path, options: Options, progress: Progress | None = None) -> Repeated:
-    """Measure the records again, averages by their parts; fresh records and rows go to the folder `results`.
+    """Measure the records again, averages by their parts; the rows go to the folder `results`.
 
     Vectors are computed afresh unless `options.use_cached`. What fails is told in `problems`; the others go on.
 
@@ -114,9 +117,9 @@ def repeat(stored: Iterable[Result], results: Path, options: Options, progress: 
             has given that very string.
         HarnessError: what no record is to blame for: a full disk, say.
     """
-    progress = progress or Silent()
+    run = Run(VectorCache(options.cache_dir), ResultStore(results), progress=progress or Silent())
     repeated = Repeated()
-    sets = _Sets(options.data)
+    sets = _Sets(options.data, run.items)
     by_spec: dict[tuple[str, str], list[Result]] = {}
     for record in stored:
         if not record.parts:
@@ -125,9 +128,11 @@ def repeat(stored: Iterable[Result], results: Path, options: Options, progress: 
     planned_of = {key: plan for key, plan in planned_of.items() if plan}
     _refuse_code({spec: name for name, spec in planned_of if spec not in options.trusted})
     for (name, spec), plan in planned_of.items():
-        keys = [(name, planned.task.name, source.subset) for planned in plan for source in planned.sources]
+        keys = [RecordKey(name, planned.task.name, source.subset) for planned in plan for source in planned.sources]
         try:
-            head = parse_spec(spec).head if spec else _no_spec()
+            if not spec:
+                raise InputError("the record is of an object from Python and names no spec string; give --encoder SPEC")
+            head = parse_spec(spec).head
             needs = encoder_info(head).needs(head)
             if needs and name not in options.must_load:
                 repeated.skipped |= dict.fromkeys(keys, f"the encoder needs: {needs}")
@@ -137,10 +142,10 @@ def repeat(stored: Iterable[Result], results: Path, options: Options, progress: 
             raise
         except BaseException as error:  # an encoder may fail in any way: `sys.exit(0)` is no pass
             why = f"encoder cannot be loaded: {one_line(error)}"
-            progress.note(f"{name}: {why}")
+            run.progress.note(f"{name}: {why}")
             repeated.problems |= dict.fromkeys(keys, _failed("encoder", why))
             continue
-        _measure(encoder, spec, plan, results, options, repeated, progress)
+        _measure(run, encoder, spec, plan, repeated, use_cached=options.use_cached)
     return repeated
 
 
@@ -162,33 +167,23 @@ def _may_run_code(spec: str) -> bool:
         return False
 
 
-def _no_spec() -> str:
-    raise InputError(
-        "the record names no spec string (an encoder object was measured from Python); give --encoder SPEC"
-    )
-
-
 def _measure(
-    encoder: Encoder,
-    spec: str,
-    plan: Sequence[Planned],
-    results: Path,
-    options: Options,
-    repeated: Repeated,
-    progress: Progress,
+    run: Run, encoder: Encoder, spec: str, plan: Sequence[Planned], repeated: Repeated, *, use_cached: bool
 ) -> None:
-    audited = Audited(encoder, VectorCache(options.cache_dir).of(encoder), use_cached=options.use_cached)
+    """Measure with a new cache, while the vectors in `run.cache` are compared with what the encoder gives."""
+    audited = Audited(encoder, run.cache.of(encoder), use_cached=use_cached)
     with temporary_folder() as vectors:
-        run = Run(VectorCache(vectors, max_bytes=sys.maxsize), ResultStore(results), progress=progress)
-        run(audited, plan, spec=spec, modules=encoder_info(parse_spec(spec).head).modules)
-    for name, task, subset, error in run.failures:
-        repeated.problems[name, task, subset] = _failed("encoder", f"failed: {one_line(error)}")
+        run = replace(run, cache=VectorCache(vectors, max_bytes=sys.maxsize))
+        outcome = measure_and_store(run, plan, audited, spec, encoder_info(parse_spec(spec).head).modules)
+    repeated.results += outcome.results
+    for failure in outcome.failures:
+        repeated.problems[failure.key] = _failed("encoder", f"failed: {one_line(failure.error)}")
     if audited.compared:
         repeated.caches.append(_cache_check(audited))
 
 
 def _cache_check(audited: Audited) -> Checked:
-    key = (audited.name, *CACHE)
+    key = RecordKey(audited.name, *CACHE)
     if not audited.stale:
         return Checked(key)
     message = (
@@ -203,7 +198,7 @@ def _plan(records: Sequence[Result], sets: _Sets, options: Options, repeated: Re
     """What of these can be measured here; why the others cannot goes to `repeated`."""
     plan: dict[str, Planned] = {}
     for record in records:
-        key = key_of(record)
+        key = record.key
         try:
             task = get_task(record.task)
         except HarnessError as error:
@@ -212,7 +207,7 @@ def _plan(records: Sequence[Result], sets: _Sets, options: Options, repeated: Re
         try:
             source = sets.find(task, record)
             if source is not None:
-                task.load(source)  # before anything is encoded
+                sets.items.of(task, source)  # before anything is encoded
         except HarnessError as error:
             repeated.problems[key] = Finding("data", "files", f"data: {one_line(error)}", "read", "not readable")
             continue
@@ -224,7 +219,7 @@ def _plan(records: Sequence[Result], sets: _Sets, options: Options, repeated: Re
         elif options.must_measure or sets.has(record):
             repeated.problems[key] = Finding("missing", "data", _absent(record), "stored", "no data")
         else:
-            repeated.skipped[key] = f"no {record.dataset['name']} data here"
+            repeated.skipped[key] = f"no {record.dataset.name} data here"
     return list(plan.values())
 
 
@@ -233,21 +228,21 @@ def _failed(what: str, message: str) -> Finding:
 
 
 def _absent(record: Result) -> str:
-    names = list(record.dataset.get("files", {}))
+    names = list(record.dataset.files)
     listed = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
     return f"missing: the data of {record.task} {record.subset} are not there ({listed})"
 
 
 class _Sets:
-    """The sets of the data directory and of the bundled sample, found once a task."""
+    """The sets of the data directory and of the bundled sample, looked up once a task; and their items."""
 
-    def __init__(self, data: DataDir | None):
-        self._data = data
-        self._found: dict[tuple[str, bool], dict[str, Source]] = {}
+    def __init__(self, data: DataDir | None, items: Items):
+        self._data, self.items = data, items
+        self._sources: dict[tuple[str, bool], dict[str, Source]] = {}
 
     def find(self, task: Task, record: Result) -> Source | None:
         """The set of a record. Raises InputError if a set of the task lacks a file."""
-        return self._of(task, _is_sample(record)).get(record.subset)
+        return self._present(task, _is_sample(record)).get(record.subset)
 
     def has(self, record: Result) -> bool:
         """Whether something of each data set that a record is of is here: then its set is not just elsewhere."""
@@ -256,18 +251,17 @@ class _Sets:
         present: set[str] = set()
         for name in task_names():  # a joined set has its parts in another task
             with suppress(Exception, SystemExit):
-                present.update(
-                    n for source in self._of(get_task(name), False).values() for n in source.dataset.split("+")
-                )
-        return present.issuperset(record.dataset["name"].split("+"))
+                for source in self._present(get_task(name), False).values():
+                    present.update(source.dataset.split("+"))
+        return present.issuperset(record.dataset.name.split("+"))
 
-    def _of(self, task: Task, is_sample: bool) -> dict[str, Source]:
+    def _present(self, task: Task, is_sample: bool) -> dict[str, Source]:
         key = task.name, is_sample
-        if key not in self._found:
+        if key not in self._sources:
             data = bundled_sample() if is_sample else self._data
-            self._found[key] = task.sources(data) if data else {}
-        return self._found[key]
+            self._sources[key] = task.sources(data) if data else {}
+        return self._sources[key]
 
 
 def _is_sample(record: Result) -> bool:
-    return split_tag(record.subset)[1] == SAMPLE
+    return Subset.parse(record.subset).is_sample

@@ -7,9 +7,8 @@ from math import isnan
 from pathlib import Path
 
 from harness.errors import HarnessError
-from harness.gate.findings import Key
 from harness.report.cells import Cell, p_text
-from harness.results import Result
+from harness.results import RecordKey, Result
 from harness.rows import rows_of
 from harness.stats import (
     Resampling,
@@ -25,7 +24,12 @@ from harness.tasks.described import metric_of
 
 
 def significance(
-    metric: str, old: Result, stored: Mapping[Key, Result], stored_in: Path, fresh: Mapping[Key, Result], fresh_in: Path
+    metric: str,
+    old: Result,
+    stored: Mapping[RecordKey, Result],
+    stored_in: Path,
+    fresh: Mapping[RecordKey, Result],
+    fresh_in: Path,
 ) -> str:
     """What there is to say of a metric that changed: one of three.
 
@@ -63,11 +67,11 @@ def significance(
     return f"old value {'in' if is_inside else 'not in'} {shown}"
 
 
-def _rows(old: Result, records: Mapping[Key, Result], results: Path, task: Task) -> list[Rows]:
+def _rows(old: Result, records: Mapping[RecordKey, Result], results: Path, task: Task) -> list[Rows]:
     """The rows of a record, or of each part of an average; empty unless all are there."""
     found = []
     for subset in old.parts or [old.subset]:
-        record = records.get((old.encoder, old.task, subset))
+        record = records.get(RecordKey(old.encoder, old.task, subset))
         rows = rows_of(results, task, record) if record else None
         if rows is None:
             return []

@@ -182,7 +182,7 @@ class Measurements:
     def __init__(self, results: Iterable[Result]):
         self._by_subset: dict[tuple[str, str], list[Result]] = {}
         for result in results:
-            if result.dataset.get("published") is not False:
+            if result.dataset.published is not False:
                 self._by_subset.setdefault((result.task, result.subset), []).append(result)
 
     def measured(self, score: PublishedScore) -> Measured | None:

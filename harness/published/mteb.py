@@ -23,7 +23,7 @@ from pathlib import PurePosixPath
 
 from harness.data.tatoeba import GROUPS
 from harness.escaping import json_text
-from harness.names import check_name, split_tag
+from harness.names import Subset, check_name
 from harness.published import source_file
 from harness.results import Result, seconds_of
 
@@ -139,7 +139,7 @@ def mteb_files(results: Iterable[Result]) -> Export:
 
 def _reason_to_leave_out(result: Result) -> str:
     task = EXPORTED.get(result.task)
-    base, tag = split_tag(result.subset)
+    base, tag = Subset.parse(result.subset)
     if task is None:
         return f"mteb has no task with the data and the metrics of {result.task}"
     if tag:
@@ -148,7 +148,7 @@ def _reason_to_leave_out(result: Result) -> str:
         return f"averages of {result.task}, which mteb makes itself"
     if base not in task.languages:
         return f"mteb's {task.name} has no such subset"
-    if result.dataset.get("published") is False:
+    if result.dataset.published is False:
         return f"{result.task} on files that are not the published ones"
     if not all(metric in result.metrics for metric in task.metrics):
         return f"{result.task} without {' or '.join(task.metrics)}"
@@ -181,7 +181,7 @@ def _entry(task: MtebTask, result: Result) -> dict[str, object]:
         "measured_by": f"{ORGANISATION} {result.versions.get(ORGANISATION, '')}".strip(),
         "fingerprint": result.fingerprint,
         "signature": result.signature,
-        "dataset_sha256": result.dataset["sha256"],
+        "dataset_sha256": result.dataset.sha256,
     }
 
 

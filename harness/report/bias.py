@@ -11,7 +11,7 @@ from statistics import fmean
 
 from harness import escaping
 from harness.errors import InputError
-from harness.names import check_name, split_tag
+from harness.names import Subset, check_name
 from harness.report.cells import Cell, Column, Note, Row, Table
 from harness.report.markdown import markdown
 from harness.report.tables import encoder_labels, rank_encoders, split_sample, tag_notes
@@ -47,7 +47,7 @@ def finer_view(results: Sequence[Result], statistics: Statistics) -> tuple[list[
         if not joinings:
             continue
         order = described(task).display.ranking
-        bases = {group: split_tag(group)[0] for group, _ in joinings}
+        bases = {group: Subset.parse(group).base for group, _ in joinings}
         group = min(bases, key=lambda g: (order.index(bases[g]) if bases[g] in order else len(order), g))
         encoders = [e for e in rank_encoders(task, part, "actual")[0] if (group, e) in joinings]
         for encoder in encoders:

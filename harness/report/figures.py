@@ -6,14 +6,14 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 
-from harness.names import split_tag
+from harness.names import Subset
 from harness.report.cells import Cell, Key, Note, p_text
 from harness.results import Result
 from harness.significance.holm import holm
 from harness.significance.standing import Standing, standing
 from harness.significance.store import Entry, Statistics
 from harness.tasks import Metric
-from harness.tasks.described import SAMPLE, metric_of, task_order
+from harness.tasks.described import metric_of, task_order
 
 P_ZERO = "p of "
 """In front of a metric's name: its test against zero, of a difference."""
@@ -190,7 +190,7 @@ def _measuring(results: Sequence[Result]) -> str:
     tasks_of: dict[tuple[str, bool], list[str]] = {}
     for result in results:
         if result.spec:
-            is_sample = split_tag(result.subset)[1] == SAMPLE
+            is_sample = Subset.parse(result.subset).is_sample
             tasks_of.setdefault((result.spec, is_sample), []).append(result.task)
     together: dict[tuple[tuple[str, ...], bool], list[str]] = {}
     for (spec, is_sample), tasks in tasks_of.items():

@@ -19,7 +19,7 @@ def footnotes(results: Sequence[Result]) -> dict[str, list[str]]:
     }
     data: dict[tuple[str, str], list[str]] = {}
     for result in results:
-        data.setdefault((result.task, result.subset), []).append(result.dataset.get("sha256", ""))
+        data.setdefault((result.task, result.subset), []).append(result.dataset.sha256)
     usual_data = {key: _most_frequent(digests) for key, digests in data.items()}
     for encoder in sorted({result.encoder for result in results}):
         own = [result for result in results if result.encoder == encoder]
@@ -30,7 +30,7 @@ def footnotes(results: Sequence[Result]) -> dict[str, list[str]]:
         for signature in sorted({r.signature for r in own if r.signature != usual_signature[r.task]}):
             subsets = [r.subset for r in own if r.signature == signature]
             texts.append(f"{encoder}: another protocol than the rest on {_listed(subsets)}: {signature}")
-        other = [r.subset for r in own if r.dataset.get("sha256", "") != usual_data[(r.task, r.subset)]]
+        other = [r.subset for r in own if r.dataset.sha256 != usual_data[(r.task, r.subset)]]
         if other:
             texts.append(f"{encoder}: other data than the rest on {_listed(other)}")
         if texts:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.names import split_tag
+from harness.names import Subset
 from harness.report.cells import Cell, Column, Key, Note, Row, Table
 from harness.report.figures import Figures
 from harness.report.footnotes import shorten
 from harness.report.tables import encoder_labels, encoder_rows, missing_note, rank_encoders, split_sample, tag_notes
 from harness.results import Result
 from harness.significance.store import Statistics
-from harness.tasks.described import SAMPLE, overview_columns, subset_order, task_order
+from harness.tasks.described import overview_columns, subset_order, task_order
 
 
 def overview(results: Sequence[Result], statistics: Mapping[str, Statistics] | None = None) -> list[Table]:
@@ -36,7 +36,7 @@ def _overview(results: Sequence[Result], statistics: Mapping[str, Statistics]) -
         return None
     figures = Figures(results, statistics)
     rows = encoder_rows(figures, encoders, labels, keys)
-    of_sample = split_tag(results[0].subset)[1] == SAMPLE
+    of_sample = Subset.parse(results[0].subset).is_sample
     table = Table(
         f"All tasks{' (bundled sample)' if of_sample else ''}, scores x 100",
         (Column("encoder", is_number=False), *columns),
@@ -53,7 +53,7 @@ def _fitting(subsets: Iterable[str], bases: Sequence[str]) -> list[str]:
     """The subsets of the first base that any of them has, with all its stand-ins."""
     listed = list(subsets)
     for base in bases:
-        fitting = [s for s in listed if split_tag(s)[0] == base or (base == "avg-*" and s.startswith("avg-"))]
+        fitting = [s for s in listed if Subset.parse(s).base == base or (base == "avg-*" and s.startswith("avg-"))]
         if fitting:
             return fitting
     return [] if bases else listed
@@ -101,7 +101,7 @@ def provenance(results: Sequence[Result]) -> Provenance:
 def _commit(result: Result) -> str:
     if not result.git:
         return ""
-    return str(result.git.get("commit", ""))[:7] + (" (changed)" if result.git.get("dirty") else "")
+    return result.git.commit[:7] + (" (changed)" if result.git.dirty else "")
 
 
 def _hardware(result: Result) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from harness import escaping
 from harness.errors import InputError
 from harness.files import refuse_special, refuse_way_out, write_atomically
-from harness.names import check_name, split_tag
+from harness.names import Subset, check_name
 from harness.published import PublishedScore, published_scores
 from harness.published.mteb_import import imported_scores
 from harness.report.cells import Cell, Column, Row, Table
@@ -27,7 +27,7 @@ from harness.report.tables import boards, split_sample
 from harness.results import Result, ResultStore
 from harness.significance.store import Statistics, StatisticsStore
 from harness.tasks import Page, Task
-from harness.tasks.described import SAMPLE, described, subset_order, task_order, title_of
+from harness.tasks.described import described, subset_order, task_order, title_of
 
 BEGIN = "<!-- leaderboard:begin -->"
 END = "<!-- leaderboard:end -->"
@@ -117,7 +117,7 @@ def _page_of(task: str) -> Callable[[Sequence[Result], Statistics], Page] | None
 
 def _is_real(results: Sequence[Result]) -> bool:
     """Whether some result is of more than the bundled sample."""
-    return any(split_tag(result.subset)[1] != SAMPLE for result in results)
+    return any(not Subset.parse(result.subset).is_sample for result in results)
 
 
 def _published_page(scores: Sequence[PublishedScore]) -> str:
@@ -188,11 +188,7 @@ def _task_page(
 def _data_table(task: str, results: Sequence[Result]) -> Table:
     """n and checksum of every subset; more than one line where encoders were measured on different data."""
     order = subset_order(task, (result.subset for result in results))
-    lines = {
-        (order.index(r.subset), r.subset, r.n, str(r.dataset.get("name", "")), str(r.dataset.get("sha256", "")))
-        for r in results
-        if not r.parts
-    }
+    lines = {(order.index(r.subset), r.subset, r.n, r.dataset.name, r.dataset.sha256) for r in results if not r.parts}
     columns = (
         Column("subset", is_number=False),
         Column("n"),
@@ -224,7 +220,7 @@ def _commands(results: Sequence[Result], tasks: Sequence[str], folder: str) -> s
 
 def _run_commands(part: Sequence[Result], tasks: Sequence[str], where: Sequence[str]) -> list[str]:
     """A `leaderboard run` for each group of encoders; all of `part` is real data, or all of it the sample."""
-    data = "--suite sample" if split_tag(part[0].subset)[1] == SAMPLE else '--data-dir "$HARNESS_DATA"'
+    data = "--suite sample" if Subset.parse(part[0].subset).is_sample else '--data-dir "$HARNESS_DATA"'
     commands = []
     for of_group, specs in _groups(part, tasks):
         chosen = [f"--task {shlex.quote(task)}" for task in of_group]

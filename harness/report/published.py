@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.names import split_tag
+from harness.names import Subset
 from harness.published import Measured, Measurements, PublishedScore
 from harness.published.mteb_import import IMPORTED
 from harness.report.cells import MISSING, Cell, Column, Note, Row, Table
@@ -60,7 +60,7 @@ def published_boards(
     tables = []
     for task in task_order(score.task for score in scores):
         of_task = [s for s in scores if s.task == task and (metrics is None or s.metric in metrics)]
-        measured = [r for r in results if r.task == task and not split_tag(r.subset)[1]]
+        measured = [r for r in results if r.task == task and not Subset.parse(r.subset).tag]
         if of_task:
             tables += [_board(task, measured, of_task, statistics or {}), *_differences(task, measured, of_task)]
     return [table for table in tables if table.rows]

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from math import isnan
 from pathlib import Path
-from typing import Any
 
 from harness import escaping
 from harness.errors import InputError, unknown_name
-from harness.names import split_tag
+from harness.names import Subset
 from harness.results import Result
 from harness.significance.store import Statistics, StatisticsStore
-from harness.tasks.described import SAMPLE, metric_order, subset_order
-
-
-def record_id(result: Result) -> str:
-    """`ENCODER/TASK/SUBSET`, by which a record is named on the command line."""
-    return f"{result.encoder}/{result.task}/{result.subset}"
+from harness.tasks.described import metric_order, subset_order
 
 
 def find_record(results: Iterable[Result], name: str) -> Result:
     """The record of that name. Raises InputError, with the nearest names or the task's subsets, if there is none."""
-    by_name = {record_id(result): result for result in results}
+    by_name = {str(result.key): result for result in results}
     if name in by_name:
         return by_name[name]
     subsets = [result.subset for result in by_name.values() if f"{result.encoder}/{result.task}" == name.rstrip("/")]
@@ -44,9 +38,9 @@ def show_record(results: Iterable[Result], name: str, format: str, root: Path) -
     """
     if format not in ("table", "json"):
         raise InputError(f"a record is shown as table or json, not as {format}")
-    found = find_record(results, name)
-    statistics = StatisticsStore(root).of([found])[found.task]
-    return as_json(found, statistics, root) if format == "json" else as_text(found, statistics, root)
+    record = find_record(results, name)
+    statistics = StatisticsStore(root).of([record])[record.task]
+    return as_json(record, statistics, root) if format == "json" else as_text(record, statistics, root)
 
 
 def command(result: Result, root: Path) -> str | None:
@@ -54,7 +48,7 @@ def command(result: Result, root: Path) -> str | None:
     if not result.spec:
         return None
     words = ["leaderboard", "run", "--encoder", result.spec, "--task", result.task, "--subset", result.subset]
-    if split_tag(result.subset)[1] == SAMPLE:
+    if Subset.parse(result.subset).is_sample:
         words += ["--suite", "sample"]
     device = result.hardware.get("device", "cpu")
     if device != "cpu":
@@ -65,7 +59,7 @@ def command(result: Result, root: Path) -> str | None:
 def as_json(result: Result, statistics: Statistics, root: Path) -> str:
     """The record with its `id` and `command`, and by metric its `intervals`."""
     intervals = _intervals(result, statistics)
-    entry = {"id": record_id(result), "command": command(result, root), **asdict(result), "intervals": intervals}
+    entry = {"id": str(result.key), "command": command(result, root), **asdict(result), "intervals": intervals}
     return escaping.json_text(entry, indent=2)
 
 
@@ -76,9 +70,9 @@ def as_text(result: Result, statistics: Statistics, root: Path) -> str:
         for metric, (low, high) in _intervals(result, statistics).items()
     }
     lines: list[tuple[str, object]] = [
-        ("record", record_id(result)),
+        ("record", str(result.key)),
         ("command", command(result, root) or "none: an encoder object was measured from Python"),
-        ("repeat", shlex.join(["leaderboard", "rerun", record_id(result), "--results", str(root)])),
+        ("repeat", shlex.join(["leaderboard", "rerun", str(result.key), "--results", str(root)])),
         ("measured", result.created or "unknown"),
         ("commit", commit(result)),
         *(
@@ -90,9 +84,9 @@ def as_text(result: Result, statistics: Statistics, root: Path) -> str:
         ("fingerprint", result.fingerprint),
         *([("average of", " ".join(result.parts))] if result.parts else []),
         ("zero vectors", result.zero_vectors),
-        ("data", f"{result.dataset.get('name', 'unknown')}, {_state(result)}"),
-        ("data sha256", result.dataset.get("sha256", "unknown")),
-        *(("file sha256", f"{digest}  {name}") for name, digest in result.dataset.get("files", {}).items()),
+        ("data", f"{result.dataset.name}, {_state(result)}"),
+        ("data sha256", result.dataset.sha256),
+        *(("file sha256", f"{digest}  {name}") for name, digest in result.dataset.files.items()),
         *(("version", f"{name} {version}") for name, version in result.versions.items()),
         *(("hardware", f"{name} {value}") for name, value in result.hardware.items()),
         ("time", f"{result.wall_time_s} s, {_speed(result)}"),
@@ -106,16 +100,16 @@ def commit(result: Result) -> str:
     """The commit of the harness that measured it."""
     if not result.git:
         return f"unknown, release {result.versions.get('multilingual-embedding-harness', 'unknown')}"
-    return str(result.git.get("commit")) + (", with changes that are not in it" if result.git.get("dirty") else "")
+    return result.git.commit + (", with changes that are not in it" if result.git.dirty else "")
 
 
 def differences(old: Result, new: Result) -> list[tuple[str, str, str]]:
-    """In what other ways than scores two measurements differ: (what, old, new), "–" for what one of them lacks."""
-    pairs: list[tuple[str, Any, Any]] = [
+    """What differs between two measurements beside the scores: (what, old, new), "–" for what one of them lacks."""
+    pairs: list[tuple[str, object, object]] = [
         ("commit", commit(old), commit(new)),
         *_by_key("version of ", old.versions, new.versions),
         *_by_key("hardware: ", old.hardware, new.hardware),
-        *_by_key("sha256 of ", old.dataset.get("files", {}), new.dataset.get("files", {})),
+        *_by_key("sha256 of ", old.dataset.files, new.dataset.files),
         ("signature", old.signature, new.signature),
         ("fingerprint", old.fingerprint, new.fingerprint),
         ("spec", old.spec, new.spec),
@@ -124,7 +118,7 @@ def differences(old: Result, new: Result) -> list[tuple[str, str, str]]:
     return [(what, str(before), str(after)) for what, before, after in pairs if before != after]
 
 
-def _by_key(prefix: str, old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+def _by_key(prefix: str, old: Mapping[str, object], new: Mapping[str, object]) -> list[tuple[str, object, object]]:
     return [(prefix + key, old.get(key, "–"), new.get(key, "–")) for key in dict.fromkeys([*old, *new])]
 
 
@@ -136,16 +130,16 @@ def _intervals(result: Result, statistics: Statistics) -> dict[str, tuple[float,
 
 def _state(result: Result) -> str:
     """What its files are: `published` of a stand-in's record says that they are those with the pinned checksums."""
-    published = result.dataset.get("published")
+    published = result.dataset.published
     if published is None:
         return "no pinned files"
-    tags = {split_tag(name)[1] for name in result.parts or [result.subset]}
+    tags = {Subset.parse(name).tag for name in result.parts or [result.subset]}
     stand_ins = ", ".join(sorted(tags - {""}))
     if not stand_ins:
         files = "the published files"
     else:
         # A joined set is of several data sets, and has one tag.
-        is_mixed = "" in tags or (not result.parts and "+" in result.dataset.get("name", ""))
+        is_mixed = "" in tags or (not result.parts and "+" in result.dataset.name)
         files = ("the published files and " if is_mixed else "") + f"pinned files of a stand-in ({stand_ins})"
     return files if published else f"not {files}"
 

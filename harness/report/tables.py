@@ -8,14 +8,13 @@ from math import isnan, nan
 from typing import Any
 
 from harness.errors import unknown_name
-from harness.names import split_tag
+from harness.names import Subset
 from harness.report.cells import MISSING, Cell, Column, Key, Note, Row, Table
 from harness.report.figures import P_ZERO, Figures, interval_of
 from harness.report.footnotes import footnotes
 from harness.results import Result
 from harness.significance.store import Statistics
 from harness.tasks.described import (
-    SAMPLE,
     TAGS,
     board_title,
     described,
@@ -81,8 +80,8 @@ def _entry(result: Result, metric: str, interval: tuple[float, float] | None, fi
         "signature": result.signature,
         "source": "measured",
         "fingerprint": result.fingerprint,
-        "dataset": result.dataset.get("name", ""),
-        "dataset_sha256": result.dataset.get("sha256", ""),
+        "dataset": result.dataset.name,
+        "dataset_sha256": result.dataset.sha256,
         "created": result.created,
     }
 
@@ -104,8 +103,8 @@ def boards(
     for task in task_order(result.task for result in results):
         of_task = [result for result in results if result.task == task]
         for part in split_sample(of_task):
-            is_sample = split_tag(part[0].subset)[1] == SAMPLE
-            holes = {(e, s) for e, t, s in failed if t == task and (split_tag(s)[1] == SAMPLE) is is_sample}
+            is_sample = Subset.parse(part[0].subset).is_sample
+            holes = {(e, s) for e, t, s in failed if t == task and Subset.parse(s).is_sample is is_sample}
             table = _board(task, part, metrics, holes, statistics or {})
             if table is not None:
                 tables.append(table)
@@ -114,7 +113,7 @@ def boards(
 
 def split_sample(results: Sequence[Result]) -> list[list[Result]]:
     """Real data and the bundled sample apart, each only if there is some."""
-    parts = [[r for r in results if (split_tag(r.subset)[1] == SAMPLE) is of_sample] for of_sample in (False, True)]
+    parts = [[r for r in results if Subset.parse(r.subset).is_sample is of_sample] for of_sample in (False, True)]
     return [part for part in parts if part]
 
 
@@ -138,7 +137,7 @@ def _board(
     encoders, order_note = rank_encoders(task, results, shown[0])
     encoders += sorted({encoder for encoder, _ in holes}.difference(encoders))
     labels, marks = encoder_labels(results, encoders)
-    title = board_title(task, shown, split_tag(subsets[0])[1] == SAMPLE)
+    title = board_title(task, shown, Subset.parse(subsets[0]).is_sample)
     limit = known.display.turn_above
     is_turned = limit is not None and len(subsets) > limit
     if is_turned:
@@ -188,7 +187,7 @@ def _turned(
     for subset in subsets:
         keys = [
             Cell(subset),
-            Cell(described(task).display.names.get(split_tag(subset)[0], "")),
+            Cell(described(task).display.names.get(Subset.parse(subset).base, "")),
             Cell(n.get(subset), "count"),
         ]
         cells = [figures.cell(encoder, (task, subset, metric)) for encoder in encoders for metric in shown]
@@ -228,10 +227,10 @@ def rank_encoders(task: str, results: Sequence[Result], metric: str) -> tuple[li
 
     def preference(average: str) -> tuple[int, int, str]:
         frequency = sum((name, (task, average, metric)) in values for name in names)
-        return (display.ranking.index(split_tag(average)[0]), -frequency, average)
+        return (display.ranking.index(Subset.parse(average).base), -frequency, average)
 
     present = {result.subset for result in of_task}
-    averages = sorted((name for name in present if split_tag(name)[0] in display.ranking), key=preference)
+    averages = sorted((name for name in present if Subset.parse(name).base in display.ranking), key=preference)
     subsets = averages[:1] or sorted(present)
     scores: dict[str, float] = {}
     for name in names:
@@ -298,7 +297,7 @@ def missing_note(table: Table) -> list[Note]:
 
 def tag_notes(subsets: Iterable[str]) -> list[Note]:
     """What the stand-in tags among subset names mean."""
-    tags = sorted({split_tag(subset)[1] for subset in subsets} - {""})
+    tags = sorted({Subset.parse(subset).tag for subset in subsets} - {""})
     return [Note(code=tag, rest=f": {TAGS.get(tag, 'a stand-in for the published set')}") for tag in tags]
 
 

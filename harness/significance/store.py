@@ -99,7 +99,7 @@ class Statistics:
 def digest(result: Result) -> str:
     """What a record's statistics depend on, in 12 characters."""
     scores = sorted(result.metrics.items())
-    text = json.dumps([result.fingerprint, result.signature, result.dataset.get("sha256", ""), scores])
+    text = json.dumps([result.fingerprint, result.signature, result.dataset.sha256, scores])
     return sha256(text.encode()).hexdigest()[:12]
 
 

@@ -12,7 +12,7 @@ from typing import cast
 from harness.errors import HarnessError, InputError
 from harness.registry import one_line
 from harness.results import Result, ResultStore
-from harness.rows import has_rows, rows_folder, rows_of
+from harness.rows import has_rows, rows_of
 from harness.runner import Progress, Silent
 from harness.significance.store import Entry, Key, More, Statistics, StatisticsStore, digest
 from harness.stats import (
@@ -93,8 +93,8 @@ class _Rows:
 
     def are_there(self, record: Result) -> bool:
         """Whether there are files for all of it."""
-        folder = rows_folder(self._root, record)
-        return all(has_rows(folder, subset) for subset in record.parts or [record.subset])
+        parts = record.parts or [record.subset]
+        return all(has_rows(self._root, record.key._replace(subset=part)) for part in parts)
 
     def of(self, encoder: str, subset: str) -> list[Rows] | None:
         """Those of its parts, or of itself alone; None, and a warning, where they are damaged or another record's."""
@@ -136,7 +136,7 @@ def _missing(task: Task, records: Mapping[Key, Result], known: Statistics, rows:
     metrics = [metric for metric in task.metrics if metric.has_interval]
     by_items: dict[tuple[str, str], list[Result]] = {}  # only what was measured on the same items is compared
     for (_, subset), record in sorted(records.items()):
-        by_items.setdefault((subset, record.dataset.get("sha256", "")), []).append(record)
+        by_items.setdefault((subset, record.dataset.sha256), []).append(record)
     for (subset, _), own in by_items.items():
         missing = _Missing(subset)
         for metric, is_ranked in ((metric.name, metric.is_ranked) for metric in metrics):

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from harness.errors import InputError
-from harness.names import split_tag
+from harness.names import SAMPLE, Subset
 from harness.tasks import get_task, task_names
 from harness.tasks.task import Display, Metric, OverviewColumn, Task
 
-SAMPLE = "@sample"
 TAGS = {
     "@deepl": "another translation than the published set",
     "@ntrex": "a BUCC-format set, not the BUCC data",
@@ -72,7 +71,7 @@ def subset_order(task: str, subsets: Iterable[str]) -> list[str]:
     order = described(task).display.subsets
 
     def rank(subset: str) -> tuple[int, int, str, str]:
-        base, tag = split_tag(subset)
+        base, tag = Subset.parse(subset)
         # A group's average that has no fixed place still comes before the single sets.
         return (order.index(base) if base in order else len(order), not is_average(base), base, tag)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from harness.data import DataDir, Source
 from harness.data.sts17 import CROSS_LINGUAL, EXTENDED, SAME_LANGUAGE, STS_SUBSETS, STSPairs, load_sts, sts_sources
 from harness.errors import InputError
-from harness.names import split_tag
+from harness.names import Subset
 from harness.tasks.task import Display, Encode, Metric, OverviewColumn, Rows, Task, tags_of
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def complete_groups(groups: dict[str, tuple[str, ...]], subsets: Iterable[str]) 
     for tag in ("", *tags_of(present)):
         for group, names in groups.items():
             parts = with_stand_ins(names, tag)
-            if tag in {split_tag(part)[1] for part in parts} and present.issuperset(parts):
+            if tag in {Subset.parse(part).tag for part in parts} and present.issuperset(parts):
                 complete[group + tag] = parts
     return complete
 
@@ -109,7 +109,7 @@ def averages(subsets: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 def resolve(name: str) -> tuple[str, ...]:
     """`avg-cross` (or `avg-cross@deepl`) stands for its sets; any other name for itself."""
-    base, tag = split_tag(name)
+    base, tag = Subset.parse(name)
     return with_stand_ins(AVERAGES[base], tag) if base in AVERAGES else (name,)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.data import DataDir, Source
-from harness.names import split_tag
+from harness.names import Subset
 
 if TYPE_CHECKING:
     import numpy as np
@@ -200,4 +200,4 @@ class Task:
 
 def tags_of(subsets: Iterable[str]) -> list[str]:
     """The stand-in tags among subset names, published data ("") first."""
-    return sorted({split_tag(subset)[1] for subset in subsets})
+    return sorted({Subset.parse(subset).tag for subset in subsets})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from harness.data import DataDir
 from harness.data.tatoeba import GROUPS, TatoebaPairs, languages, load_tatoeba, resolve_language, tatoeba_sources
 from harness.errors import InputError
-from harness.names import split_tag
+from harness.names import Subset
 from harness.tasks.task import Display, Encode, Metric, OverviewColumn, Rows, Task, tags_of
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def averages(subsets: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 def resolve(name: str) -> tuple[str, ...]:
     """LASER's codes for a code, an ISO 639-1 code, a group of languages (`paper`), or its average (`avg-paper`)."""
-    base, tag = split_tag(name)
+    base, tag = Subset.parse(name)
     return tuple(code + tag for code in resolve_language(base.removeprefix("avg-")))
 
 

@@ -12,19 +12,20 @@ from samples import correlation
 
 from harness.cache import VectorCache
 from harness.comparison import (
-    Measured,
     compare_rows,
     conclusion,
     entries,
-    measure_rows,
     tables,
     win_tie_loss,
 )
 from harness.data import Source
 from harness.errors import InputError
+from harness.evaluation import measure_rows
 from harness.report.render import render
 from harness.report.terminal import plain_text
-from harness.runner import Planned
+from harness.results import ResultStore
+from harness.rows import Measured
+from harness.runner import Planned, Run
 from harness.stats import (
     Resampling,
     average,
@@ -381,7 +382,7 @@ def test_an_encoder_that_fails_on_a_set_keeps_the_others(tmp_path):
     names = ["en-en@sample", "en-ar@sample", "en-de@sample", "en-es@sample", "en-fr@sample"]
     plan = make_plan([get_task("sts17")], bundled_sample(), names)
     order = [source.subset for source in plan[0].sources]
-    measured = measure_rows(Broken(), plan, VectorCache(tmp_path), tmp_path / "results")
+    measured = measure_rows(Run(VectorCache(tmp_path), ResultStore(tmp_path / "results")), Broken(), plan)
     why = {subset: text for (_, subset), text in measured.failures.items()}
     assert why["en-ar@sample"] == "RuntimeError: out of Arabic"
     after = order.index("en-es@sample")

@@ -34,7 +34,7 @@ from harness.report.cells import Cell, Column, Note, Table
 from harness.report.cells import Row as TableRow
 from harness.report.pages import BEGIN, END, make_pages, report
 from harness.report.render import render
-from harness.results import Result
+from harness.results import Dataset, GitState, Result
 from harness.significance.store import Entry, Statistics, digest
 from harness.tasks.bucc_audit import Candidate
 from harness.tasks.bucc_review import match_verdicts, read_review, write_review
@@ -53,10 +53,10 @@ def hostile_record(subset: str, hostile: str, task: str = "made", **other: objec
         "fingerprint": hostile,
         "signature": f"task:made|{hostile}",
         "spec": f"static:{hostile}",
-        "dataset": {"name": hostile, "sha256": hostile, "files": {hostile: hostile}},
+        "dataset": Dataset(hostile, hostile, {hostile: hostile}),
         "versions": {hostile: hostile},
         "hardware": {"processor": hostile, hostile: hostile, "device": hostile},
-        "git": {"commit": hostile, "dirty": True},
+        "git": GitState(hostile, True),
         "tolerance": {hostile: 1.0, "reason": f"because {hostile}"},
     }
     return replace(record("one", task, subset, {}), **{**fields, **other})  # type: ignore[arg-type]
@@ -65,7 +65,7 @@ def hostile_record(subset: str, hostile: str, task: str = "made", **other: objec
 def make_results(root: Path, texts: Mapping[str, str]) -> Path:
     """A results folder with a record, two of statistics' sets, and an imported model for each text."""
     records = [hostile_record(f"s{number:02}", one) for number, one in enumerate(texts.values())]
-    published = {"name": "sts17", "sha256": "0", "files": {}, "published": True}
+    published = Dataset("sts17", "0", {}, True)
     biases = [
         record(name, "language-bias", "ten@deepl", {"expected": 70.0, "actual": 69.0, "difference": -1.0})
         for name in ("one", "two")
@@ -455,6 +455,6 @@ def test_pages_check_the_names_that_they_make_paths_of(field: str) -> None:
 
 
 def test_an_export_checks_the_names_that_it_makes_paths_of() -> None:
-    published = {"name": "sts17", "sha256": "0", "files": {}, "published": True}
+    published = Dataset("sts17", "0", {}, True)
     with pytest.raises(InputError, match=r"encoder name '\.\./\.\./escaped' cannot name a folder"):
         mteb_files([sts("../../escaped", "en-en", 80.0, dataset=published)])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import InputError
-from harness.results import Result, ResultStore
+from harness.results import Dataset, Result, ResultStore
 
 BASE = Result(
     task="sts17",
@@ -22,7 +22,7 @@ BASE = Result(
     metrics={"spearman": 79.9},
     n=250,
     signature="s",
-    dataset={"name": "sts17", "sha256": "0", "files": {}},
+    dataset=Dataset("sts17", "0", {}),
 )
 
 
@@ -34,6 +34,16 @@ def test_round_trip_and_layout(tmp_path: Path) -> None:
     assert [record["subset"] for record in records] == ["en-en", "es-es"]
     assert records[0]["metrics"] == {"spearman": 79.9}
     assert list(records[0]) == sorted(records[0])
+
+
+@pytest.mark.parametrize("folder", ["", "sample", "nli-baselines"])
+def test_what_is_stored_is_written_back_byte_for_byte(tmp_path: Path, folder: str) -> None:
+    stored = ResultStore(Path(__file__).parents[2] / "results" / folder)
+    ResultStore(tmp_path).merge(stored.load())
+    files = sorted(stored.records.rglob("*.json"))
+    assert files
+    for file in files:
+        assert (tmp_path / "records" / file.relative_to(stored.records)).read_bytes() == file.read_bytes()
 
 
 def test_a_run_on_one_subset_does_not_erase_the_others(tmp_path: Path) -> None:
@@ -82,6 +92,22 @@ def test_a_file_in_the_folders_place_gives_one_line(tmp_path: Path) -> None:
     (tmp_path / "results").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
         ResultStore(tmp_path / "results").merge([BASE])
+
+
+def test_what_another_process_has_changed_is_seen(tmp_path: Path) -> None:
+    ours, theirs = ResultStore(tmp_path), ResultStore(tmp_path)
+    ours.merge([BASE])
+    assert theirs.load() == [BASE]
+    theirs.merge([replace(BASE, n=7), replace(BASE, subset="es-es")])
+    assert ours.load() == [replace(BASE, n=7), replace(BASE, subset="es-es")]
+    ours.merge([replace(BASE, subset="ar-ar")])
+    assert [result.subset for result in theirs.load()] == ["ar-ar", "en-en", "es-es"]
+    assert ours.load() is not ours.load()  # a caller may change the list
+    (file,) = tmp_path.glob("records/*/*.json")
+    file.write_text("[]")
+    assert ours.load() == theirs.load() == []
+    file.unlink()
+    assert ours.load() == []
 
 
 def test_two_processes_lose_nothing(tmp_path: Path) -> None:

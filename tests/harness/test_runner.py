@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from encoders import Letters
 
-from harness import evaluate, tasks
+from harness import evaluate, results, tasks
 from harness.cache import VectorCache
 from harness.data import bundled_sample, open_data_dir
 from harness.errors import InputError, LanguageError, NameTakenError
-from harness.evaluation import run_suite
+from harness.evaluation import measure_and_store, run_suite
 from harness.files import remove_unclaimed
 from harness.results import ResultStore
-from harness.runner import Run, Silent, absent_sets, make_plan
+from harness.runner import Items, Run, Silent, absent_sets, make_plan
 from harness.significance.store import StatisticsStore
 from harness.significance.update import update_statistics
 
@@ -28,7 +30,7 @@ ALL = [tasks.get_task(name) for name in tasks.task_names()]
 def test_the_suite_encodes_every_distinct_sentence_once_over_all_tasks(tmp_path: Path) -> None:
     encoder = Letters()
     plan = make_plan(ALL, bundled_sample())
-    results = Run(VectorCache(tmp_path / "cache"), ResultStore(tmp_path))(encoder, plan)
+    results = measure_and_store(Run(VectorCache(tmp_path / "cache"), ResultStore(tmp_path)), plan, encoder).results
     assert len(encoder.seen) == len(set(encoder.seen))
     found = {(result.task, result.subset) for result in results}
     assert {("sts17", "avg-cross@sample"), ("language-bias", "ten@sample"), ("bucc", "zh-en@sample")} <= found
@@ -43,6 +45,52 @@ def test_a_second_run_encodes_and_measures_nothing(tmp_path: Path) -> None:
     again = Letters()
     assert evaluate(again, **arguments) == first
     assert again.seen == [] and {path: path.read_bytes() for path in tmp_path.rglob("*.json")} == files
+
+
+def test_nine_sets_are_read_once_and_their_records_are_parsed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each finished set is written at once (a kill may come at any time); nothing else is done again."""
+    counts: Counter[str] = Counter()
+
+    def counting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any) -> Any:
+            counts[name] += 1
+            return function(*arguments)
+
+        return counted
+
+    for code in ("ara", "deu", "spa", "fra", "ita", "nld", "rus", "tur", "cmn"):
+        folder = tmp_path / "data" / "tatoeba" / "v1"
+        folder.mkdir(parents=True, exist_ok=True)
+        for side in (code, "eng"):
+            (folder / f"tatoeba.{code}-eng.{side}").write_text("a b\nabc\nxyz\n")
+    tatoeba = tasks.get_task("tatoeba")
+    task = replace(tatoeba, load=counting("loads", tatoeba.load))
+    monkeypatch.setattr("harness.results._parse", counting("parses", results._parse))
+    monkeypatch.setattr("harness.results._dump", counting("rewrites", results._dump))
+    arguments = {"data_dir": tmp_path / "data", "results": tmp_path / "r", "cache_dir": tmp_path / "cache"}
+    first = evaluate(Letters(), task, subsets=["deu", "fra"], **arguments)
+    assert len(first) == 2 and counts == {"loads": 2, "rewrites": 2, "parses": 1}  # by the statistics
+    counts.clear()
+    assert len(evaluate(Letters(), task, **arguments)) == 9 + 1  # avg-student
+    assert counts == {"loads": 9, "rewrites": 7, "parses": 2}
+    counts.clear()
+    evaluate(Letters(), task, **arguments)
+    assert counts == {"loads": 9, "parses": 1}
+
+
+def test_a_large_set_is_not_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task, loaded = tasks.get_task("sts17"), []
+    plan = make_plan(
+        [replace(task, load=lambda s: loaded.append(s) or task.load(s))], bundled_sample(), ["avg-same@sample"]
+    )
+    [planned] = plan
+    monkeypatch.setattr("harness.runner._KEPT_BYTES", sum(f.stat().st_size for f in planned.sources[0].files))
+    items = Items()
+    for _ in range(2):
+        items.read(plan)
+    assert len(planned.sources) == 3 and loaded == [*planned.sources, *planned.sources[1:]]
 
 
 def test_fresh_measures_again_from_cached_vectors(tmp_path: Path) -> None:
@@ -74,9 +122,9 @@ def test_an_error_of_the_encoder_fails_one_subset_only(tmp_path: Path, kind: typ
             return super().encode(sentences, lang=lang)
 
     run = Run(VectorCache(tmp_path / "cache"), ResultStore(tmp_path))
-    results = run(Fragile(), make_plan([tasks.get_task("sts17")], bundled_sample()))
-    assert {subset for _, _, subset, _ in run.failures} == {"ar-ar@sample", "en-ar@sample"}
-    assert {r.subset for r in results}.isdisjoint({"ar-ar@sample", "avg-same@sample", "avg-cross@sample"})
+    outcome = measure_and_store(run, make_plan([tasks.get_task("sts17")], bundled_sample()), Fragile())
+    assert {failure.subset for failure in outcome.failures} == {"ar-ar@sample", "en-ar@sample"}
+    assert {r.subset for r in outcome.results}.isdisjoint({"ar-ar@sample", "avg-same@sample", "avg-cross@sample"})
     with pytest.raises(kind, match="no Arabic today"):
         evaluate(Fragile(), "sts17", cache_dir=tmp_path / "cache2")
 
@@ -102,8 +150,9 @@ def test_an_encoder_without_vectors_is_asked_once(tmp_path: Path) -> None:
             return np.zeros((len(sentences), 1), np.float32)
 
     encoder, run = Shapeless(), Run(VectorCache(tmp_path))
-    assert run(encoder, make_plan(ALL, bundled_sample())) == []
-    assert len(encoder.seen) == len(run.failures) == 1
+    outcome = measure_and_store(run, make_plan(ALL, bundled_sample()), encoder)
+    assert outcome.results == []
+    assert len(encoder.seen) == len(outcome.failures) == 1
 
 
 @pytest.mark.parametrize("name", ["../escaped", "a[b]", "", "a/b", ".hidden"])
@@ -129,9 +178,9 @@ def test_what_is_no_encoder_is_refused_with_what_to_give() -> None:
 def test_a_task_without_data_is_named_with_what_to_give(tmp_path: Path) -> None:
     own = replace(tasks.get_task("sts17"), name="own", sources=lambda data: {})
     with pytest.raises(InputError, match="the bundled sample has no data set of own; give --data-dir or set HARNESS"):
-        run_suite(["chargrams"], [own], results=tmp_path)  # type: ignore[list-item]
+        run_suite(["chargrams"], [own], results=tmp_path)
     with pytest.raises(InputError, match=f"no data set of own found in {tmp_path}; see `leaderboard data status`"):
-        run_suite(["chargrams"], [own], data_dir=tmp_path, results=tmp_path)  # type: ignore[list-item]
+        run_suite(["chargrams"], [own], data_dir=tmp_path, results=tmp_path)
 
 
 def sts_data(root: Path, **scores: str) -> Path:
@@ -245,13 +294,13 @@ def test_replace_removes_all_that_is_stored_under_the_name(tmp_path: Path) -> No
     other = evaluate(Letters(), "sts17", results=store.root, cache_dir=tmp_path / "cache")[0]  # another name: it stays
     for subsets in (["avg-same@sample"], ["ko-ko@sample"]):
         plan = make_plan(chosen, bundled_sample(), subsets)
-        Run(VectorCache(tmp_path / "cache"), store)(named("mine", "v1"), plan)
+        measure_and_store(Run(VectorCache(tmp_path / "cache"), store), plan, named("mine", "v1"))
     update_statistics(store, chosen)
     assert ("mine", "en-en@sample") in StatisticsStore(store.root).load("sts17").entries
     kept = {r for r in map(str, store.load("letters"))}
     notes = Notes()
     run = Run(VectorCache(tmp_path / "cache"), store, progress=notes, replace=True)
-    run(named("mine", "v2"), make_plan(chosen, bundled_sample(), ["en-tr@sample"]))
+    measure_and_store(run, make_plan(chosen, bundled_sample(), ["en-tr@sample"]), named("mine", "v2"))
     assert [(r.fingerprint, r.subset) for r in store.load("mine")] == [("v2", "en-tr@sample")]
     assert notes.said == ["mine: 5 stored results of other weights or options replaced"]
     assert [p.name for p in (store.root / "rows/mine").rglob("*.npz")] == ["en-tr@sample.npz"]
@@ -260,7 +309,8 @@ def test_replace_removes_all_that_is_stored_under_the_name(tmp_path: Path) -> No
     assert "mine" not in str(known.values())
     assert {str(r) for r in store.load("letters")} == kept and other.encoder == "letters"
     assert not list(store.root.glob(".replaced*"))
-    run(named("mine", "v2"), make_plan(chosen, bundled_sample(), ["en-en@sample"]))  # the same weights
+    plan = make_plan(chosen, bundled_sample(), ["en-en@sample"])
+    measure_and_store(run, plan, named("mine", "v2"))  # the same weights
     assert [r.subset for r in store.load("mine")] == ["en-en@sample", "en-tr@sample"]
 
 
@@ -381,9 +431,10 @@ def test_an_encoder_that_failed_does_not_keep_its_vectors(tmp_path: Path) -> Non
             raise ValueError("out of words")
 
     run = Run(VectorCache(tmp_path))
-    run(Failing(), make_plan([tasks.get_task("sts17")], bundled_sample(), ["en-en@sample"]))
+    plan = make_plan([tasks.get_task("sts17")], bundled_sample(), ["en-en@sample"])
+    outcome = measure_and_store(run, plan, Failing())
     [folder] = (tmp_path / "vectors").iterdir()
-    assert run.failures and remove_unclaimed(folder)
+    assert outcome.failures and remove_unclaimed(folder)
 
 
 def test_a_mixture_is_replaced_whole(tmp_path: Path) -> None:
@@ -501,5 +552,5 @@ def test_stored_results_of_a_changed_file_are_measured_again(tmp_path: Path) -> 
     (first,) = evaluate(Letters(), **arguments)
     file.write_text("".join(lines[:2]))
     (second,) = evaluate(Letters(), **arguments)
-    assert (first.n, second.n) == (3, 2) and first.dataset["sha256"] != second.dataset["sha256"]
+    assert (first.n, second.n) == (3, 2) and first.dataset.sha256 != second.dataset.sha256
     assert replace(second, created="") == replace(ResultStore(tmp_path).load()[0], created="")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from result_records import record
 
 from harness.results import Result, ResultStore
-from harness.rows import rows_folder, save_rows
+from harness.rows import save_rows
 from harness.runner import averages_of
 from harness.tasks import get_task
 
@@ -34,6 +33,8 @@ def store_measured(
     for subset, own in rows.items():
         metrics = {m: round(v, 6) for m, v in measure.aggregate(own).items() if m in measure.metric_names}
         results.append(record(encoder, task, subset, metrics, measure.full_signature, **other))
-        save_rows(rows_folder(root, results[-1]), subset, own, "npz")
-    ResultStore(root).merge(results, partial(averages_of, measure))
-    return ResultStore(root).load(encoder, task)
+        save_rows(root, results[-1].key, own)
+    store = ResultStore(root)
+    store.merge(results)
+    store.merge(averages_of(measure, store.load(encoder, task)))
+    return store.load(encoder, task)

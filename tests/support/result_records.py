@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from harness.results import Result, ResultStore
+from harness.results import Dataset, GitState, Result, ResultStore
 
 STS_SIGNATURE = "task:sts17|version:1|similarity:cosine"
 
@@ -26,10 +26,10 @@ def record(
         metrics=metrics,
         n=250,
         signature=signature,
-        dataset={"name": task, "sha256": "0123456789abcdef" * 4, "files": {}},
+        dataset=Dataset(task, "0123456789abcdef" * 4, {}),
         spec=encoder,
         versions={"numpy": "2.3.0", "python": "3.11.9"},
-        git={"commit": "6e8a5590000", "dirty": False},
+        git=GitState("6e8a5590000", False),
         hardware={"processor": "Made-up CPU", "cores": 2, "memory_gib": 8, "device": "cpu"},
         sentences_per_s=1234.5,
         created="2025-01-02T03:04:05+00:00",

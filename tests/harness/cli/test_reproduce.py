@@ -22,7 +22,7 @@ from harness import registry
 from harness.cli import main
 from harness.data.sources import SAMPLE_DIR, Source
 from harness.registry import EncoderInfo
-from harness.results import ResultStore
+from harness.results import Dataset, ResultStore
 
 Reproduce = Callable[..., "tuple[int, list[str], str]"]
 
@@ -170,7 +170,7 @@ def test_other_files_under_the_name_of_the_published_set(
 ) -> None:
     """What is there now counts, whatever was measured before."""
     shutil.copytree(SAMPLE_DIR / "sts17", tmp_path / "data" / "sts17")
-    altered = {"name": "sts17", "sha256": "0", "files": {}, "published": False}
+    altered = Dataset("sts17", "0", {}, False)
     fingerprint = CharGrams().fingerprint
     write_records(tmp_path / "results", [sts("labse", "es-es", 1.0, dataset=altered, fingerprint=fingerprint)])
     arguments = ("--run", "--data-dir", str(tmp_path / "data"), "--table", "1")

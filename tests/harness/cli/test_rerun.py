@@ -17,7 +17,7 @@ from gate_runs import copy_sample, leaderboard_here
 from result_records import sts, write_records
 
 from harness.report.record import command, differences, show_record
-from harness.results import ResultStore
+from harness.results import Dataset, ResultStore
 
 Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -71,7 +71,7 @@ def test_the_command_measures_the_same(here: Path, capsys: pytest.CaptureFixture
     [old] = [r for r in ResultStore("results").load() if r.subset in ID]
     assert leaderboard_here(*arguments) == 0
     [again] = [r for r in ResultStore("results").load() if r.subset in ID]
-    assert again.metrics == old.metrics and again.measures_same_as(old)
+    assert again.metrics == old.metrics and again.identity == old.identity
     assert "(stored)" not in capsys.readouterr().err  # which would say that nothing was measured
 
 
@@ -124,7 +124,7 @@ def test_scores_stand_with_their_intervals(here: Path, capsys: pytest.CaptureFix
 def test_what_the_files_are(
     tmp_path: Path, subset: str, parts: list[str], dataset: str, published: bool | None, state: str
 ) -> None:
-    data = {"name": dataset, "sha256": "ab" * 32, "files": {}, "published": published}
+    data = Dataset(dataset, "ab" * 32, {}, published)
     result = sts("e5", subset, 80.0, parts=parts, dataset=data)
     text = show_record([result], f"e5/sts17/{subset}", "table", tmp_path)
     [line] = [line for line in text.splitlines() if line.startswith("data  ")]

@@ -117,6 +117,20 @@ def test_an_encoder_that_is_none_does_not_take_the_others_down(leaderboard: Lead
 
 
 @pytest.mark.usefixtures("encoders")
+def test_a_name_that_is_taken_is_told_once(leaderboard: Leaderboard, tmp_path: Path) -> None:
+    run = ["run", "--subset", "en-en@sample", "--encoder", "python:mine:letters"]
+    assert leaderboard(*run, "--encoder", "chargrams").returncode == 0
+    for file in (tmp_path / "results/records").rglob("*.json"):
+        file.write_text(file.read_text().replace('"fingerprint": "', '"fingerprint": "other '))
+    done = leaderboard(*run)
+    assert "of other weights or options" in one_line_error(done) and done.stderr.count("weights") == 1
+    both = leaderboard(*run, "--encoder", "chargrams")
+    assert both.returncode == 2 and both.stderr.count("of other weights or options") == 2
+    one = leaderboard(*run, "--encoder", "python:mine:letters?name=new")
+    assert one.returncode == 3 and one.stderr.count("of other weights or options") == 1
+
+
+@pytest.mark.usefixtures("encoders")
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [

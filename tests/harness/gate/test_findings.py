@@ -9,15 +9,15 @@ import pytest
 from result_records import record, sts
 
 from harness.errors import InputError
-from harness.gate import Checked, Finding, check_records, compare_records, key_of, tolerances
+from harness.gate import Checked, Finding, check_records, compare_records, tolerances
 from harness.gate.findings import differing
-from harness.results import Result, ResultStore
+from harness.results import Dataset, Result, ResultStore
 
 OLD = record("muse", "sts17", "en-en", {"spearman": 80.0, "pearson": 79.0})
 
 
 def kinds(old: Result, new: Result) -> list[tuple[str, str]]:
-    return [(f.kind, f.what) for f in compare_records(old, new, tolerances(old, {key_of(old): old}))]
+    return [(f.kind, f.what) for f in compare_records(old, new, tolerances(old, {old.key: old}))]
 
 
 @pytest.mark.parametrize("spearman", [80.0, 79.95, 80.05, 80.0500009])
@@ -40,8 +40,8 @@ def test_within_the_tolerance(spearman: float) -> None:
         ({"fingerprint": "muse-2"}, [("encoder", "fingerprint")]),
         ({"signature": OLD.signature + "|k:1"}, [("signature", "signature")]),
         ({"task_version": "2"}, [("signature", "task version")]),
-        ({"dataset": {**OLD.dataset, "sha256": "f" * 64}}, [("data", "dataset")]),
-        ({"dataset": {**OLD.dataset, "files": {"a": "f" * 64}}}, [("data", "a")]),
+        ({"dataset": replace(OLD.dataset, sha256="f" * 64)}, [("data", "dataset")]),
+        ({"dataset": replace(OLD.dataset, files={"a": "f" * 64})}, [("data", "a")]),
     ],
 )
 def test_each_difference_has_its_kind(change: dict[str, Any], expected: list[tuple[str, str]]) -> None:
@@ -58,8 +58,8 @@ def test_a_record_without_scores_agrees_with_nothing() -> None:
 
 
 def test_changed_files_are_named() -> None:
-    old = replace(OLD, dataset={"sha256": "1" * 64, "files": {"a": "1" * 64, "b": "2" * 64, "c": "3" * 64}})
-    new = replace(OLD, dataset={"sha256": "2" * 64, "files": {"a": "1" * 64, "b": "4" * 64, "d": "3" * 64}})
+    old = replace(OLD, dataset=Dataset("", "1" * 64, {"a": "1" * 64, "b": "2" * 64, "c": "3" * 64}))
+    new = replace(OLD, dataset=Dataset("", "2" * 64, {"a": "1" * 64, "b": "4" * 64, "d": "3" * 64}))
     found = compare_records(old, new, tolerances(old, {}))
     assert [(f.what, f.old, f.new) for f in found] == [
         ("b", "2" * 12, "4" * 12),
@@ -92,7 +92,7 @@ def test_an_average_may_move_as_far_as_its_parts() -> None:
     wide = {"spearman": 0.35, "reason": "bf16"}
     parts = [sts("e5", "en-en", 80.0, tolerance=wide), sts("e5", "es-es", 80.0), sts("e5", "ar-ar", 80.0)]
     average = sts("e5", "avg-same", 80.0, parts=["en-en", "es-es", "ar-ar"])
-    allowed = tolerances(average, {key_of(r): r for r in [*parts, average]})
+    allowed = tolerances(average, {r.key: r for r in [*parts, average]})
     assert allowed == pytest.approx({"spearman": (0.35 + 0.05 + 0.05) / 3, "pearson": 0.05})
 
 
@@ -103,7 +103,7 @@ def test_a_tolerance_without_a_reason_or_number_is_refused(tmp_path: Any, tolera
     store = ResultStore(tmp_path)
     store.merge([replace(OLD, tolerance=tolerance)])
     with pytest.raises(InputError, match="tolerance"):
-        store.load()
+        ResultStore(tmp_path).load()
 
 
 def test_a_tolerance_stays_when_the_same_is_measured_again(tmp_path: Any) -> None:

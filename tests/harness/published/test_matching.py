@@ -6,6 +6,7 @@ import pytest
 from result_records import record, sts
 
 from harness.published import Measurements, PublishedScore, published_scores, same_model
+from harness.results import Dataset
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,7 @@ def figure(source: str, row: str, subset: str, edition: str = "") -> PublishedSc
 def test_only_the_published_data() -> None:
     labse = figure("mteb", "LaBSE", "en-de", "e34fab6")
     assert Measurements([sts("labse", "en-de@deepl", 1.0)]).measured(labse) is None
-    altered = {"name": "sts17-extended", "sha256": "0", "files": {}, "published": False}
+    altered = Dataset("sts17-extended", "0", {}, False)
     assert Measurements([sts("labse", "en-de", 1.0, dataset=altered)]).measured(labse) is None
     measured = Measurements([sts("labse", "en-de", 73.9)]).measured(labse)
     assert measured is not None and measured.value == 73.9

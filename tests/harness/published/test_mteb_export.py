@@ -8,8 +8,9 @@ from dataclasses import replace
 from result_records import record, sts
 
 from harness.published.mteb import mteb_files
+from harness.results import Dataset
 
-PUBLISHED = {"name": "sts17", "sha256": "ab" * 32, "files": {}, "published": True}
+PUBLISHED = Dataset("sts17", "ab" * 32, {}, True)
 
 
 def tatoeba(subset, accuracy, f1, **other):
@@ -64,7 +65,7 @@ def test_what_is_left_out_and_why():
         sts("muse", "en-fr@deepl", 80),
         sts("muse", "en-en@sample", 80),
         sts("muse", "avg-same", 80, parts=["en-en", "es-es", "ar-ar"]),
-        sts("muse", "es-es", 80, dataset={**PUBLISHED, "published": False}),
+        sts("muse", "es-es", 80, dataset=replace(PUBLISHED, published=False)),
         record("muse", "sts17", "ar-ar", {"pearson": 80.0}),
         record("muse", "korsts", "ko-ko", {"spearman": 80.0, "pearson": 80.0}),
         tatoeba("deu", 90.0, 88.0),

@@ -14,7 +14,7 @@ from result_records import STS_SIGNATURE, record, small_board, sts, write_record
 from harness.errors import InputError
 from harness.published import published_scores
 from harness.report.pages import BEGIN, END, make_pages, outdated, report
-from harness.results import ResultStore
+from harness.results import GitState, ResultStore
 from harness.significance.update import update_statistics
 from harness.stats import Resampling
 from harness.tasks import get_task
@@ -186,7 +186,7 @@ def test_provenance(store: ResultStore) -> None:
 
 
 def test_a_changed_checkout_and_several_days_are_said() -> None:
-    changed = {"commit": "abcdef0123", "dirty": True}
+    changed = GitState("abcdef0123", dirty=True)
     results = [sts("a", "en-en", 1.0, git=changed), sts("a", "es-es", 1.0, git=changed, created="2025-01-09T00:00:00")]
     page = make_pages([*results, sts("b", "en-en", 1.0, git=None, spec="", sentences_per_s=None)])["README.md"]
     assert "| abcdef0 (changed) | 2025-01-02 to 2025-01-09 |" in page

@@ -10,7 +10,7 @@ from result_records import STS_SIGNATURE, record, small_board, sts
 
 from harness.report.cells import Cell, Table
 from harness.report.tables import boards, long_form, sort_rows
-from harness.results import Result
+from harness.results import Dataset, Result
 from harness.significance.store import Entry, Statistics, digest
 from harness.tasks import all_tasks
 
@@ -162,7 +162,7 @@ def test_footnotes_of_records_that_are_not_of_one_piece() -> None:
         *(sts("a", subset, 50.0) for subset in ("en-en", "es-es")),
         *(sts("b", subset, 40.0) for subset in ("en-en", "es-es")),
         sts("c", "en-en", 30.0, fingerprint="old"),
-        sts("c", "es-es", 30.0, signature="task:sts17|version:0", dataset={"name": "sts17", "sha256": "ff"}),
+        sts("c", "es-es", 30.0, signature="task:sts17|version:0", dataset=Dataset("sts17", "ff", {})),
     ]
     [table] = boards(results)
     assert column(table, "encoder") == ["a", "b", "c [1] [2] [3]"]

@@ -10,7 +10,7 @@ import pytest
 from result_records import sts, write_records
 
 from harness.errors import InputError
-from harness.results import Result, ResultStore
+from harness.results import Dataset, Result, ResultStore
 from harness.significance.store import Entry, Statistics, StatisticsStore, digest
 
 NAMES = tuple("abcdef")
@@ -56,7 +56,7 @@ def test_what_is_written_is_read_again(tmp_path: Path, board: list[Result]) -> N
     [
         {"fingerprint": "other"},
         {"signature": "task:sts17|version:2"},
-        {"dataset": {"name": "sts17", "sha256": "ff", "files": {}}},
+        {"dataset": Dataset("sts17", "ff", {})},
         {"metrics": {"spearman": 50.000001, "pearson": 49.0}},
     ],
 )

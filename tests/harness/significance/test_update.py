@@ -14,8 +14,8 @@ import scipy.stats
 from measured_rows import N, store_measured, sts_rows
 
 from harness.errors import InputError
-from harness.results import ResultStore
-from harness.rows import rows_folder
+from harness.results import Dataset, ResultStore
+from harness.rows import rows_file
 from harness.runner import Silent
 from harness.significance import update
 from harness.significance.store import StatisticsStore
@@ -189,9 +189,7 @@ def test_other_resamples_replace_all(store: ResultStore) -> None:
 
 
 def test_other_data_of_the_same_name_is_not_compared(store: ResultStore) -> None:
-    store_measured(
-        store.root, "odd", {"en-en": sts_rows("en-en", 1.0, 9)}, dataset={"name": "x", "sha256": "1" * 64, "files": {}}
-    )
+    store_measured(store.root, "odd", {"en-en": sts_rows("en-en", 1.0, 9)}, dataset=Dataset("x", "1" * 64, {}))
     update_statistics(store, [STS], PLAN)
     found = entries(store)
     assert found["odd", "en-en"].interval and not found["odd", "en-en"].p
@@ -200,7 +198,7 @@ def test_other_data_of_the_same_name_is_not_compared(store: ResultStore) -> None
 
 def test_damaged_rows_are_said_and_left_out(store: ResultStore) -> None:
     (record,) = [r for r in store.load("good", "sts17") if r.subset == "es-es"]
-    file = rows_folder(store.root, record) / "es-es.npz"
+    file = rows_file(store.root, record.key, "npz")
     file.write_bytes(file.read_bytes()[:-50])
     notes = Notes()
     update_statistics(store, [STS], PLAN, notes)
