@@ -25,10 +25,10 @@ from harness.stats import (
     Sample,
     average,
     bca_interval,
-    best_group,
     bootstrap,
     bootstrap_p,
     compare,
+    holm,
     independent,
     mean,
     percentile_interval,
@@ -45,6 +45,21 @@ Draw = Callable[[np.random.Generator], Sample]
 
 SETS = ("en-en", "es-es", "ar-ar", "en-ar", "en-de", "en-tr", "en-es", "en-fr", "en-it", "en-nl")
 SHARED = ("en-en", "en-de", "en-fr", "en-it", "en-nl")
+
+
+def best_group(sample: Sample, plan: Resampling | None = None, alpha: float = 0.05) -> NDArray[np.bool_]:
+    """(m,), the best encoder and all that are not significantly worse than it.
+
+    m - 1 tests by approximate randomisation against the best, corrected by Holm. What cannot be tested is not
+    significantly worse.
+    """
+    values = sample.values
+    best = int(np.argmax(values))
+    others = [k for k in range(len(values)) if k != best]
+    adjusted = holm(randomisation_p(sample, [(best, k) for k in others], plan))
+    group = np.ones(len(values), dtype=bool)
+    group[others] = [not p < alpha for p in adjusted]
+    return group
 
 
 def population_spearman(r: float) -> float:

@@ -150,8 +150,9 @@ def _has_records(spec: Spec, store: ResultStore) -> bool:
 
     if runs_code(spec) or os.path.exists(spec.location or ""):  # noqa: PTH110  (False, where Path raises an OSError)
         return False
+    given = parse_spec(str(spec))
     records = store.load(spec.stored_name)
-    return bool(records) and all(record.spec and parse_spec(record.spec) == spec for record in records)
+    return bool(records) and all(record.spec and parse_spec(record.spec) == given for record in records)
 
 
 def _tasks(names: Sequence[str] | None, metric: str | None, progress: Progress) -> list[Task]:
@@ -178,16 +179,16 @@ def _printed(
     plan: Resampling,
     signatures: dict[str, str],
 ) -> str:
-    from harness.comparison import conclusion, entries, significance, tables
+    from harness.comparison import conclusion, entries, tables
     from harness.escaping import json_text
     from harness.report.render import ENTRY_FORMATS, render, render_long
 
     if format == "json":
         content = {
-            "conclusion": conclusion(compared, names, significance(plan)),
+            "conclusion": conclusion(compared, names, plan.alpha),
             "differences": entries(compared, names, plan),
             "best": [
-                {"task": c.task, "subset": c.subset, "encoders": [name for name in names if name in c.best]}
+                {"task": c.task, "subset": c.subset, "encoders": [name for name in names if name in c.standing.best]}
                 for c in (compared if len(names) > 2 else ())
                 if c.kind != "bias"
             ],

@@ -15,7 +15,6 @@ from harness.comparison.compared import (
     Kind,
     Outcome,
     compare_rows,
-    significance,
     win_tie_loss,
 )
 from harness.comparison.conclusion import conclusion
@@ -29,7 +28,6 @@ __all__ = [
     "compare_rows",
     "conclusion",
     "entries",
-    "significance",
     "tables",
     "win_tie_loss",
 ]

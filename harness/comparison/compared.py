@@ -9,20 +9,17 @@ from typing import Literal
 
 from harness.rows import Measured
 from harness.runner import Planned
+from harness.significance.board import Standing, standing
+from harness.significance.holm import holm
 from harness.stats import (
     Comparison,
+    Evidence,
     Interval,
     RankInterval,
     Resampling,
-    average,
     bca_interval,
-    best_group,
-    bootstrap,
     bootstrap_p,
-    compare,
-    holm,
     rank_intervals,
-    sample_of,
 )
 from harness.tasks import Rows, Task
 from harness.tasks.described import metric_of, subset_order
@@ -70,8 +67,7 @@ class Compared:
             higher and counts in no win / tie / loss).
         values: by encoder, the metric and its BCa interval, x 100.
         differences: every pair of those encoders, in the order in which they were given.
-        best: the best encoder and all that are not significantly worse, corrected over the encoders of this one set
-            (`harness.stats.best_group`); empty for a bias.
+        standing: which encoders are the best, as on a board; nobody is by a bias.
         p_zero: of a bias by encoder, the bootstrap test against 0, corrected by Holm over encoders and biases.
         missing: encoders that have no value, and why.
         ranks: of an average of three or more encoders, the rank of each with its interval.
@@ -83,7 +79,7 @@ class Compared:
     kind: Kind
     values: dict[str, Interval]
     differences: tuple[Difference, ...] = ()
-    best: frozenset[str] = frozenset()
+    standing: Standing = field(default_factory=Standing)
     parts: tuple[str, ...] = ()
     p_zero: dict[str, float] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
@@ -93,11 +89,6 @@ class Compared:
         """First minus second; None where one of them has no value."""
         pairs = (d for d in self.differences if {d.first, d.second} == {first, second})
         return next((d.against(second) for d in pairs), None)
-
-
-def significance(resampling: Resampling) -> float:
-    """The level of the tests: 0.05 beside intervals of 0.95 (and not 0.05000000000000004)."""
-    return round(1 - resampling.level, 12)
 
 
 def compare_rows(
@@ -160,25 +151,30 @@ def _compared(
         if part not in rows[encoder]
     }
     names = [encoder for encoder in rows if encoder not in missing]
-    empty = Compared(task.name, subset, metric, kind, {}, missing=missing)
-    if not names:
-        return empty
-    samples = [sample_of(task, metric, [rows[encoder][part] for encoder in names]) for part in parts]
-    sample = samples[0] if kind != "average" else average(samples)
-    replicates = bootstrap(sample, resampling)
-    pairs = list(combinations(range(len(names)), 2))
-    comparisons = compare(sample, pairs, replicates=replicates)
-    best = best_group(sample, resampling, significance(resampling)) if kind != "bias" else [False] * len(names)
-    return replace(
-        empty,
-        values=dict(zip(names, bca_interval(replicates), strict=True)),
-        differences=tuple(
-            Difference(names[i], names[j], comparison, comparison.p)
-            for (i, j), comparison in zip(pairs, comparisons, strict=True)
-        ),
-        best=frozenset(name for name, is_best in zip(names, best, strict=True) if is_best),
-        p_zero=dict(zip(names, bootstrap_p(replicates).tolist(), strict=True)) if kind == "bias" else {},
-        ranks=dict(zip(names, rank_intervals(replicates), strict=True)) if kind == "average" and len(names) > 2 else {},
+    evidence = Evidence(task, {name: [rows[name][part] for part in parts] for name in names}, resampling)
+    values: dict[str, Interval] = {}
+    p_zero: dict[str, float] = {}
+    ranks: dict[str, RankInterval] = {}
+    for _, group, replicates in evidence.replicates({metric: names}):
+        values |= dict(zip(group, bca_interval(replicates), strict=True))
+        if is_bias:
+            p_zero |= dict(zip(group, bootstrap_p(replicates).tolist(), strict=True))
+        if kind == "average" and len(group) > 2:
+            ranks |= dict(zip(group, rank_intervals(replicates), strict=True))
+    comparisons = evidence.comparisons(metric, list(combinations(names, 2)))
+    p = {frozenset(pair): comparison.p for pair, comparison in comparisons.items()}
+    scores = {} if is_bias else {name: value.value for name, value in values.items()}
+    return Compared(
+        task=task.name,
+        subset=subset,
+        metric=metric,
+        kind=kind,
+        values=values,
+        differences=tuple(Difference(*pair, comparison, comparison.p) for pair, comparison in comparisons.items()),
+        standing=standing(scores, lambda *pair: p[frozenset(pair)], resampling.alpha),
+        p_zero=p_zero,
+        missing=missing,
+        ranks=ranks,
     )
 
 

@@ -10,10 +10,8 @@ from harness.names import Subset
 from harness.report.cells import Cell
 from harness.report.cells import Kind as CellKind
 from harness.report.cells import p_text as p_text
-from harness.stats import Interval, holm
+from harness.stats import Interval
 from harness.tasks.described import described
-
-_ROUNDING = 1e-9
 
 
 def conclusion(compared: Sequence[Compared], encoders: Sequence[str], alpha: float) -> str:
@@ -52,22 +50,6 @@ def difference_text(difference: Difference, kind: Kind) -> str:
     return f"{cell.text} {cell.interval_text}".strip()
 
 
-def holm_against(one: Compared, best: str) -> dict[str, float]:
-    """By encoder, the p-value against the best of a set, corrected by Holm over the encoders (as `best_group` does)."""
-    others = {d.first if d.second == best else d.second: d for d in one.differences if best in (d.first, d.second)}
-    return dict(zip(others, holm([d.comparison.p for d in others.values()]), strict=True))
-
-
-def best_of(one: Compared) -> str:
-    """The encoder with the highest value; of equals (see `equals_of`) the one given first."""
-    return max(one.values, key=lambda encoder: one.values[encoder].value)
-
-
-def equals_of(one: Compared, best: str) -> list[str]:
-    """That encoder and all with the same value, but for rounding."""
-    return [e for e, interval in one.values.items() if abs(interval.value - one.values[best].value) < _ROUNDING]
-
-
 def _two_on_sets(compared: Sequence[Compared], encoders: Sequence[str], alpha: float) -> list[str]:
     first, second = encoders
     counts = win_tie_loss(compared, first, second, alpha)
@@ -95,7 +77,7 @@ def _many_on_sets(compared: Sequence[Compared], encoders: Sequence[str], alpha: 
     sets = [one for one in compared if one.kind == "set" and one.differences]
     if not sets:
         return []
-    counts = {name: sum(name in one.best for one in sets) for name in encoders}
+    counts = {name: sum(name in one.standing.best for one in sets) for name in encoders}
     first, *others = (f"{name} on {n}" for name, n in counts.items())
     total = f" of {len(sets)} set{'s' if len(sets) > 1 else ''}"
     return [f"best or not significantly worse than the best: {', '.join([first + total, *others])}"]
@@ -104,10 +86,10 @@ def _many_on_sets(compared: Sequence[Compared], encoders: Sequence[str], alpha: 
 def _many_on_average(one: Compared, encoders: Sequence[str], alpha: float) -> str:
     if not one.differences:
         return f"{one.subset} cannot be compared"
-    best = best_of(one)
-    equal = equals_of(one, best)
+    best = one.standing.leader
+    equal = [encoder for encoder in one.values if encoder in one.standing.equals]
     groups: dict[str, list[str]] = {}
-    for encoder, p in holm_against(one, best).items():
+    for encoder, p in one.standing.p.items():
         difference = one.between(encoder, best)
         assert difference is not None  # both have a value
         if encoder not in equal:

@@ -8,14 +8,11 @@ from itertools import combinations
 from math import floor, isfinite
 from typing import Any
 
-from harness.comparison.compared import Compared, Difference, significance, win_tie_loss
+from harness.comparison.compared import Compared, Difference, win_tie_loss
 from harness.comparison.conclusion import (
-    best_of,
     conclusion,
     difference_cell,
-    equals_of,
     headlines,
-    holm_against,
     value_cell,
 )
 from harness.names import Subset
@@ -34,7 +31,7 @@ def tables(
 
     signatures: of each task.
     """
-    alpha = significance(plan)
+    alpha = plan.alpha
     found: list[Table] = []
     for task in task_order(one.task for one in compared):
         of_task = [one for one in compared if one.task == task]
@@ -67,20 +64,18 @@ def _of_two(compared: Sequence[Compared], encoders: Sequence[str], alpha: float)
     rows = []
     for one in compared:
         difference = one.between(first, second)
-        last: list[Cell] = [Cell(p_text(one.p_zero[name]) if name in one.p_zero else None) for name in encoders]
-        better: tuple[str, ...] = ()
-        if not is_bias:
-            outcome = difference.outcome(alpha) if difference else None
-            last = [Cell(outcome)]
-            better = {"win": (first,), "loss": (second,), "tie": (first, second), None: ()}[outcome]
-        values = [_value(one, name, name in better) for name in encoders]
+        if is_bias:
+            last = [Cell(p_text(one.p_zero[name]) if name in one.p_zero else None) for name in encoders]
+        else:
+            last = [Cell(difference.outcome(alpha) if difference else None)]
+        values = [_value(one, name, name in one.standing.best) for name in encoders]
         rows.append(Row((Cell(one.subset), *values, *_difference_cells(one, difference), *last), bool(one.parts)))
     if is_bias:
         notes = [Note("p ... = 0: an encoder's bias against zero, corrected by Holm over encoders and biases")]
     else:
         notes = [
             Note(f"result: of {first}; win or loss where p (Holm) < {alpha:g}"),
-            Note("bold", rest=": the better one, both in a tie", is_on_bold=True),
+            Note("bold", rest=f": the better one where p < {alpha:g}, else both", is_on_bold=True),
         ]
     columns = tuple(Column(head, is_number=head not in ("subset", "result")) for head in heads)
     return Table("", columns, tuple(rows), tuple(notes))
@@ -105,7 +100,7 @@ def _of_many(compared: Sequence[Compared], encoders: Sequence[str], alpha: float
     columns = [Column("subset", is_number=False), *(Column(*head) for head in heads)]
     rows = []
     for one in compared:
-        cells = [_value(one, name, name in one.best) for name in encoders]
+        cells = [_value(one, name, name in one.standing.best) for name in encoders]
         if is_bias:
             tests = (Cell(p_text(one.p_zero[name]) if name in one.p_zero else None) for name in encoders)
             cells = [cell for pair in zip(cells, tests, strict=True) for cell in pair]
@@ -133,12 +128,12 @@ def _against_the_best(compared: Sequence[Compared], alpha: float) -> Table:
     for one in compared:
         if not one.differences:
             continue
-        best = best_of(one)
-        for encoder, p in holm_against(one, best).items():
+        best = one.standing.leader
+        for encoder, p in one.standing.p.items():
             difference = one.between(encoder, best)
             assert difference is not None
             cells = _difference_cells(one, replace(difference, p_holm=p))
-            if encoder in equals_of(one, best):
+            if encoder in one.standing.equals:
                 cells[0] = replace(cells[0], shown="= best")
             rows.append(Row((Cell(one.subset), Cell(best), Cell(encoder), *cells), bool(one.parts)))
     columns = tuple(Column(head, is_number=head not in ("subset", "best", "encoder")) for head in heads)
@@ -168,15 +163,9 @@ def _win_tie_loss(compared: Sequence[Compared], encoders: Sequence[str], alpha: 
 
 
 def _legend(plan: Resampling, n_encoders: int) -> list[str]:
-    corrected = (
-        "over the sets of all tasks, the averages, and the biases, each by themselves, which may claim less than the "
-        "tables of `show` and `report`"
-    )
+    corrected = "over the sets of all tasks, the averages, and the biases, each by themselves"
     if n_encoders > 2:
-        corrected = (
-            "over the encoders that are held against the best; in win / tie / loss, of each pair over the sets, which "
-            "may claim less than the tables"
-        )
+        corrected = "over the encoders that are held against the best; in win / tie / loss, of each pair over the sets"
     return [
         f"[low, high]: {100 * plan.level:g} % intervals; p: approximate randomisation; Holm: corrected {corrected}",
         "effect: the difference in standard deviations of its per-item influence; units: the items that are resampled, "
@@ -207,7 +196,7 @@ def _too_few_resamples(compared: Sequence[Compared], plan: Resampling) -> list[s
         (sum(one.kind == kind and bool(one.differences) for one in compared) for kind in ("set", "average", "bias")),
         default=0,
     )
-    alpha = significance(plan)
+    alpha = plan.alpha
     if tests / (plan.resamples + 1) < alpha:
         return []
     return [
@@ -222,7 +211,7 @@ def entries(compared: Sequence[Compared], encoders: Sequence[str], plan: Resampl
     Keys: task, subset, metric, kind; first, second and for each its value, low, high, p_zero (of a bias); difference,
     low, high, p, p_holm, effect_size, units, result (of the first); missing (who has no value, and why).
     """
-    alpha = significance(plan)
+    alpha = plan.alpha
     return [_entry(one, first, second, alpha) for one in compared for first, second in combinations(encoders, 2)]
 
 

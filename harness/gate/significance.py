@@ -10,15 +10,7 @@ from harness.errors import HarnessError
 from harness.report.cells import Cell, p_text
 from harness.results import RecordKey, Result
 from harness.rows import rows_of
-from harness.stats import (
-    Resampling,
-    Sample,
-    average,
-    bca_interval,
-    bootstrap,
-    randomisation_p,
-    sample_of,
-)
+from harness.stats import Evidence, bca_interval
 from harness.tasks import Rows, Task, get_task
 from harness.tasks.described import metric_of
 
@@ -47,19 +39,16 @@ def significance(
         new_rows = _rows(old, fresh, fresh_in, task)
         if not new_rows:
             return ""
-        new = _sample(task, metric, [[rows] for rows in new_rows])
+        [(_, _, replicates)] = Evidence(task, {"new": new_rows}).replicates({metric: ["new"]})
+        [interval] = bca_interval(replicates)
     except HarnessError:  # rows that are damaged or lack what the metric needs; a threshold
         return ""
-    plan = Resampling()
     try:
-        old_rows = _rows(old, stored, stored_in, task)
-        if old_rows:
-            pairs = [[before, after] for before, after in zip(old_rows, new_rows, strict=True)]
-            [p] = randomisation_p(_sample(task, metric, pairs), [(0, 1)], plan)
+        if old_rows := _rows(old, stored, stored_in, task):
+            [p] = Evidence(task, {"old": old_rows, "new": new_rows}).p_values(metric, [("old", "new")]).values()
             return "" if isnan(p) else f"p {p_text(p)}"
     except HarnessError:  # other items than before, or damaged
         pass
-    [interval] = bca_interval(bootstrap(new, plan))
     if isnan(interval.low):
         return ""
     is_inside = interval.low <= old.metrics[metric] <= interval.high
@@ -77,8 +66,3 @@ def _rows(old: Result, records: Mapping[RecordKey, Result], results: Path, task:
             return []
         found.append(rows)
     return found
-
-
-def _sample(task: Task, metric: str, rows: list[list[Rows]]) -> Sample:
-    samples = [sample_of(task, metric, of_set) for of_set in rows]
-    return samples[0] if len(samples) == 1 else average(samples)

@@ -8,8 +8,6 @@ from typing import Literal
 
 MISSING = "–"
 Kind = Literal["text", "code", "score", "gain", "difference", "threshold", "count"]
-Key = tuple[str, str, str]
-"""Task, subset, metric: what one number of an encoder is stored under."""
 
 _DIGITS = {"score": 1, "gain": 1, "difference": 2, "threshold": 4}
 

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 
 from harness.names import Subset
-from harness.report.cells import Cell, Key, Note, p_text
+from harness.report.cells import Cell, Note, p_text
 from harness.results import Result
-from harness.significance.holm import holm
-from harness.significance.standing import Standing, standing
-from harness.significance.store import Entry, Statistics
+from harness.significance.board import Board, Key
+from harness.significance.store import Statistics
 from harness.tasks import Metric
 from harness.tasks.described import metric_of, task_order
 
@@ -20,48 +19,35 @@ P_ZERO = "p of "
 
 
 class Figures:
-    """The stored numbers of several encoders, as cells.
+    """The numbers of a board as cells, and the notes that explain the cells."""
 
-    The best are those of the results given, so that a table of some of the encoders is right by itself.
-    """
-
-    def __init__(
-        self,
-        results: Sequence[Result],
-        statistics: Mapping[str, Statistics],
-        texts: Mapping[tuple[str, Key], str] | None = None,
-    ):
-        """`statistics`: by task, of these records. `texts`: by encoder and key, what stands in place of a number."""
-        self._results: dict[tuple[str, str], dict[str, Result]] = {}
-        for result in results:
-            self._results.setdefault((result.task, result.subset), {})[result.encoder] = result
-        self._statistics = statistics
-        self._texts = texts or {}
-        self._standings: dict[Key, Standing] = {}
+    def __init__(self, board: Board, texts: Mapping[tuple[str, Key], str] | None = None):
+        """`texts`: by encoder and key, what stands in place of a number."""
+        self._board, self._texts = board, texts or {}
         self._shown: dict[tuple[str, Key], Result] = {}
         self._shows_p_zero = False
 
     def present(self, keys: Iterable[Key]) -> list[Key]:
-        """The keys under which there is something; behind a language bias its test, where there is one."""
-        found = []
+        """The keys under which there is something; behind a difference its test against zero, where there is one."""
+        present = []
         for key in keys:
             task, subset, metric = key
-            own = self._results.get((task, subset), {}).values()
-            if any(metric in result.metrics for result in own) or any(key == other for _, other in self._texts):
-                found.append(key)
-            if any(self._p_against_zero(result, metric) is not None for result in own):
-                found.append((task, subset, P_ZERO + metric))
-        return found
+            results = self._board.results(task, subset).values()
+            if any(metric in result.metrics for result in results) or any(key == other for _, other in self._texts):
+                present.append(key)
+            if any(self._board.p_zero(result, metric) is not None for result in results):
+                present.append((task, subset, P_ZERO + metric))
+        return present
 
     def cell(self, encoder: str, key: Key) -> Cell:
         """A number with its interval, bold if it is among the best."""
         task, subset, metric = key
-        result = self._results.get((task, subset), {}).get(encoder)
+        result = self._board.results(task, subset).get(encoder)
         if (encoder, key) in self._texts:
             return Cell(self._texts[encoder, key])
         if result is not None and metric.startswith(P_ZERO):
             self._shows_p_zero = True
-            p = self.p_zero(result, metric.removeprefix(P_ZERO))
+            p = self._board.p_zero(result, metric.removeprefix(P_ZERO))
             return Cell(p, shown=p_text(p)) if p is not None else Cell("")
         if result is None or metric not in result.metrics:
             return Cell(None, metric_of(task, metric).kind)
@@ -69,14 +55,14 @@ class Figures:
         return Cell(
             result.metrics[metric],
             metric_of(task, metric).kind,
-            interval=interval_of(result, metric, self._statistics),
-            is_best=encoder in self.standing(key).best,
+            interval=self._board.interval(result, metric),
+            is_best=encoder in self._board.standing(key).best,
         )
 
     def signature(self, task: str) -> str:
         """What is to be added to the signature of a task's scores: how intervals and tests were made."""
-        has_some = any(self._entry(r) for (_, (name, *_)), r in self._shown.items() if name == task)
-        return f"|{self._statistics[task].signature}" if has_some else ""
+        shown = (self._board.resampling(r) for r in self._shown.values() if r.task == task)
+        return next((f"|{signature}" for signature in shown if signature), "")
 
     def legend(self, line: str = "column") -> list[Note]:
         """What intervals and bold mean, and for whom there is none; of the cells that were asked for.
@@ -84,14 +70,12 @@ class Figures:
         `line`: where the encoders of one subset and metric stand, a column or a row.
         """
         notes = []
-        known = [self._statistics[t] for t in dict.fromkeys(key[0] for _, key in self._shown) if t in self._statistics]
-        with_interval = [
-            key for (_, key), r in self._shown.items() if interval_of(r, key[2], self._statistics) is not None
-        ]
+        shown = [(encoder, key, result) for (encoder, key), result in self._shown.items()]
+        with_interval = [key for _, key, result in shown if self._board.interval(result, key[2])]
         if with_interval:
-            notes.append(interval_note(self._statistics[with_interval[0][0]]))
-        if any(encoder in self.standing(key).best for encoder, key in self._shown):
-            level = f"{round(1 - known[0].level, 12):g}"
+            notes.append(interval_note(self._board.statistics(with_interval[0][0])))
+        if best := [key for encoder, key, _ in shown if encoder in self._board.standing(key).best]:
+            level = f"{self._board.statistics(best[0][0]).alpha:g}"
             meaning = (
                 f": the best, and all that are not significantly worse than it (paired randomisation test, "
                 f"p >= {level}, corrected by Holm over the encoders of a {line}, not over the {line}s)"
@@ -107,7 +91,7 @@ class Figures:
         untested: dict[str, list[str]] = {}
         unled: list[str] = []
         for (encoder, key), result in self._shown.items():
-            entry, of_key = self._entry(result), self.standing(key)
+            entry, of_key = self._board.entry(result), self._board.standing(key)
             if entry is None and _metric(key).has_interval:
                 without.setdefault(encoder, []).append(key[1])
                 unmeasured.append(result)
@@ -135,41 +119,6 @@ class Figures:
             everything = {key[1] for name, key in self._shown if name == encoder}
             texts.append(encoder + ("" if set(subsets) == everything else f" on {_few(subsets)}"))
         return ", ".join(texts)
-
-    def standing(self, key: Key) -> Standing:
-        """Which encoders are the best by a metric of a subset."""
-        task, subset, metric = key
-        if key not in self._standings:
-            own = list(self._results.get((task, subset), {}).values())
-            self._standings[key] = standing(own, metric, self._statistics.get(task, Statistics()))
-        return self._standings[key]
-
-    def _entry(self, result: Result) -> Entry | None:
-        statistics = self._statistics.get(result.task)
-        return statistics.entry(result) if statistics else None
-
-    def p_zero(self, result: Result, metric: str) -> float | None:
-        """The test of a difference against zero, corrected over all of the task; None if there is none."""
-        return self._corrected(result.task, metric).get((result.encoder, result.subset))
-
-    def made_by(self, result: Result) -> str | None:
-        """How the intervals and tests of a record were made; None if it has none."""
-        return self._statistics[result.task].signature if self._entry(result) else None
-
-    def _p_against_zero(self, result: Result, metric: str) -> float | None:
-        entry = self._entry(result)
-        return entry.p_zero.get(metric) if entry else None
-
-    def _corrected(self, task: str, metric: str) -> dict[tuple[str, str], float]:
-        """By encoder and subset, the tests of the differences against zero, corrected over all of them."""
-        tests = {
-            (encoder, subset): p
-            for (name, subset), own in self._results.items()
-            if name == task
-            for encoder, result in own.items()
-            if (p := self._p_against_zero(result, metric)) is not None
-        }
-        return dict(zip(tests, holm(list(tests.values())), strict=True))
 
 
 def _metric(key: Key) -> Metric:
@@ -200,13 +149,6 @@ def _measuring(results: Sequence[Result]) -> str:
         chosen = [*(f"--encoder {shlex.quote(spec)}" for spec in sorted(specs)), *(f"--task {task}" for task in own)]
         commands.append(" ".join(["leaderboard run --save-rows", *(["--suite sample"] * is_sample), *chosen]))
     return " && ".join(commands)
-
-
-def interval_of(result: Result, metric: str, statistics: Mapping[str, Statistics]) -> tuple[float, float] | None:
-    """The interval of one of a record's scores; None if there is none, or too few items for one."""
-    entry = statistics[result.task].entry(result) if result.task in statistics else None
-    ends = entry.interval.get(metric) if entry else None
-    return None if ends is None or isnan(ends[0]) else ends
 
 
 def interval_note(statistics: Statistics) -> Note:

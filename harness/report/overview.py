@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.names import Subset
-from harness.report.cells import Cell, Column, Key, Note, Row, Table
+from harness.report.cells import Cell, Column, Note, Row, Table
 from harness.report.figures import Figures
 from harness.report.footnotes import shorten
 from harness.report.tables import encoder_labels, encoder_rows, missing_note, rank_encoders, split_sample, tag_notes
 from harness.results import Result
+from harness.significance.board import Board, Key
 from harness.significance.store import Statistics
 from harness.tasks.described import overview_columns, subset_order, task_order
 
@@ -34,7 +35,7 @@ def _overview(results: Sequence[Result], statistics: Mapping[str, Statistics]) -
                 keys.append((task, subset, column.metric))
     if not keys:
         return None
-    figures = Figures(results, statistics)
+    figures = Figures(Board(results, statistics))
     rows = encoder_rows(figures, encoders, labels, keys)
     of_sample = Subset.parse(results[0].subset).is_sample
     table = Table(

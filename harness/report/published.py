@@ -14,10 +14,11 @@ from harness.names import Subset
 from harness.published import Measured, Measurements, PublishedScore
 from harness.published.mteb_import import IMPORTED
 from harness.report.cells import MISSING, Cell, Column, Note, Row, Table
-from harness.report.figures import interval_note, interval_of
+from harness.report.figures import interval_note
 from harness.report.selection import stored
 from harness.report.tables import encoder_labels, rank_encoders
 from harness.results import Result, ResultStore
+from harness.significance.board import Board
 from harness.significance.store import Statistics
 from harness.tasks.described import (
     board_title,
@@ -108,9 +109,8 @@ def _board(
     encoders = [encoder for encoder in rank_encoders(task, results, metrics[0])[0] if encoder in values]
     labels, marks = encoder_labels(results, encoders)
 
-    intervals = {
-        (r.encoder, (r.subset, metric)): interval_of(r, metric, statistics) for r in results for metric in r.metrics
-    }
+    board = Board(results, statistics)
+    intervals = {(r.encoder, (r.subset, metric)): board.interval(r, metric) for r in results for metric in r.metrics}
     rows = []
     for encoder in encoders:
         cells = (

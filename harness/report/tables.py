@@ -9,10 +9,11 @@ from typing import Any
 
 from harness.errors import unknown_name
 from harness.names import Subset
-from harness.report.cells import MISSING, Cell, Column, Key, Note, Row, Table
-from harness.report.figures import P_ZERO, Figures, interval_of
+from harness.report.cells import MISSING, Cell, Column, Note, Row, Table
+from harness.report.figures import P_ZERO, Figures
 from harness.report.footnotes import footnotes
 from harness.results import Result
+from harness.significance.board import Board, Key
 from harness.significance.store import Statistics
 from harness.tasks.described import (
     TAGS,
@@ -50,20 +51,23 @@ def long_form(
     for task in task_order(by_task):
         place = {subset: i for i, subset in enumerate(subset_order(task, (r.subset for r in by_task[task])))}
         # As in the tables: p-values are corrected over what stands in one.
-        figures = {r.subset: f for part in split_sample(by_task[task]) for f in [Figures(part, known)] for r in part}
+        boards: dict[str, Board] = {}
+        for part in split_sample(by_task[task]):
+            boards |= dict.fromkeys((result.subset for result in part), Board(part, known))
         for result in sorted(by_task[task], key=lambda r: (place[r.subset], r.encoder)):
             for metric in metric_order(task, result.metrics):
                 if metrics is None or metric in metrics:
-                    entries.append(_entry(result, metric, interval_of(result, metric, known), figures[result.subset]))
+                    entries.append(_entry(result, metric, boards[result.subset]))
     return entries
 
 
-def _entry(result: Result, metric: str, interval: tuple[float, float] | None, figures: Figures) -> dict[str, Any]:
+def _entry(result: Result, metric: str, board: Board) -> dict[str, Any]:
+    interval = board.interval(result, metric)
     low, high = interval or (None, None)
-    standing = figures.standing((result.task, result.subset, metric))
+    standing = board.standing((result.task, result.subset, metric))
     p_best = standing.p.get(result.encoder, nan)
     is_best = result.encoder in standing.best
-    p_zero = figures.p_zero(result, metric)
+    p_zero = board.p_zero(result, metric)
     return {
         "encoder": result.encoder,
         "task": result.task,
@@ -72,7 +76,7 @@ def _entry(result: Result, metric: str, interval: tuple[float, float] | None, fi
         "value": result.metrics[metric],
         "low": low,
         "high": high,
-        "interval": figures.made_by(result) if interval or standing.p else None,
+        "interval": board.resampling(result) if interval or standing.p else None,
         "is_best": is_best if is_best or result.encoder in standing.p else None,
         "p_best": None if isnan(p_best) else round(p_best, 6),
         "p_zero": None if p_zero is None or isnan(p_zero) else round(p_zero, 6),
@@ -131,7 +135,7 @@ def _board(
     if not shown:
         return None
     figures = Figures(
-        results, statistics, {(e, (task, subset, metric)): FAILED for e, subset in holes for metric in shown}
+        Board(results, statistics), {(e, (task, subset, metric)): FAILED for e, subset in holes for metric in shown}
     )
     subsets = subset_order(task, [*(result.subset for result in results), *(subset for _, subset in holes)])
     encoders, order_note = rank_encoders(task, results, shown[0])

@@ -78,6 +78,11 @@ class Statistics:
     level: float = 0.95
     entries: dict[Key, Entry] = field(default_factory=dict)
 
+    @property
+    def alpha(self) -> float:
+        """The level of the tests: 0.05 beside intervals of 0.95 (and not 0.05000000000000004)."""
+        return round(1 - self.level, 12)
+
     def current(self, records: Iterable[Result]) -> Statistics:
         """Without what belongs to none of these records of the task."""
         digests = {(record.encoder, record.subset): digest(record) for record in records}

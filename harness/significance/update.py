@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -15,22 +15,10 @@ from harness.results import Result, ResultStore
 from harness.rows import has_rows, rows_of
 from harness.runner import Progress, Silent
 from harness.significance.store import Entry, Key, More, Statistics, StatisticsStore, digest
-from harness.stats import (
-    Replicates,
-    Resampling,
-    Sample,
-    average,
-    bca_interval,
-    bootstrap_each,
-    bootstrap_p,
-    randomisation_p,
-    sample_of,
-)
-from harness.tasks import Metric, Rows, Task
+from harness.stats import Evidence, Resampling, bca_interval, bootstrap_p
+from harness.tasks import Rows, Task
 
 _SAVE_EVERY_S, _SAY_EVERY_S = 5.0, 10.0
-MakeSample = Callable[[str, Sequence[str]], Sample]
-"""Of a metric and encoders."""
 
 
 def update_statistics(
@@ -159,70 +147,22 @@ def _missing(task: Task, records: Mapping[Key, Result], known: Statistics, rows:
 def _computed(
     task: Task, missing: _Missing, rows: _Rows, digests: Mapping[Key, str], plan: Resampling
 ) -> dict[Key, Entry]:
-    subset = missing.subset
-    parts = {name: own for name in missing.encoders if (own := rows.of(name, subset)) is not None}
-
-    def sample(metric: str, names: Sequence[str]) -> Sample:
-        own = [sample_of(task, metric, of_part) for of_part in zip(*(parts[name] for name in names), strict=True)]
-        return own[0] if len(own) == 1 else average(own)
-
-    entries = {name: Entry(digests[name, subset]) for name in parts}
+    parts = {name: parts for name in missing.encoders if (parts := rows.of(name, missing.subset)) is not None}
+    entries = {name: Entry(digests[name, missing.subset]) for name in parts}
     for name in missing.details:
         if name in parts and task.detail:
             entries[name].more.update(cast(More, task.detail(parts[name][0])))
-    differences = {metric.name: metric for metric in task.metrics if metric.kind == "difference"}
-    for names, of_metric in _resampled(missing.intervals, parts, sample, plan, differences):
-        for metric, replicates in of_metric.items():
-            for name, interval in zip(names, bca_interval(replicates), strict=True):
-                entries[name].interval[metric] = interval.low, interval.high
-            if metric in differences:
-                for name, p in zip(names, bootstrap_p(replicates).tolist(), strict=True):
-                    entries[name].p_zero[metric] = p
+    evidence = Evidence(task, parts, plan)
+    intervals = {metric: [name for name in names if name in parts] for metric, names in missing.intervals.items()}
+    differences = {metric.name for metric in task.metrics if metric.kind == "difference"}
+    for metric, names, replicates in evidence.replicates(intervals):
+        for name, interval in zip(names, bca_interval(replicates), strict=True):
+            entries[name].interval[metric] = interval.low, interval.high
+        if metric in differences:
+            for name, p in zip(names, bootstrap_p(replicates).tolist(), strict=True):
+                entries[name].p_zero[metric] = p
     for metric, untested in missing.pairs.items():
         pairs = [pair for pair in untested if parts.keys() >= set(pair)]
-        groups = _drawn_together(sorted({name for pair in pairs for name in pair}), metric, sample)
-        for together in [pairs] if len(groups) == 1 else [[pair] for pair in pairs]:
-            names = sorted({name for pair in together for name in pair})
-            places = [(names.index(first), names.index(second)) for first, second in together]
-            for (first, second), p in zip(together, randomisation_p(sample(metric, names), places, plan), strict=True):
-                entries[first].p.setdefault(metric, {})[second] = p
-    return {(name, subset): entry for name, entry in entries.items()}
-
-
-def _resampled(
-    intervals: Mapping[str, Sequence[str]],
-    parts: Collection[str],
-    sample: MakeSample,
-    plan: Resampling,
-    differences: Mapping[str, Metric],
-) -> Iterator[tuple[list[str], dict[str, Replicates]]]:
-    """Encoders, and of each metric their replicates."""
-    by_names: dict[tuple[str, ...], list[str]] = {}
-    for metric, wanted in intervals.items():
-        for group in _drawn_together([name for name in wanted if name in parts], metric, sample):
-            by_names.setdefault(tuple(group), []).append(metric)
-    for names, metrics in by_names.items():
-        # A difference of two others that are resampled anyway needs no work of its own.
-        derived = [m for m in metrics if m in differences and _is_derived(differences[m], metrics)]
-        direct = [metric for metric in metrics if metric not in derived]
-        replicates = bootstrap_each([sample(metric, names) for metric in direct], plan)
-        found = dict(zip(direct, replicates, strict=True))
-        yield list(names), found | {metric: _subtracted(found, differences[metric]) for metric in derived}
-
-
-def _is_derived(difference: Metric, metrics: Collection[str]) -> bool:
-    return bool(difference.terms) and set(metrics).issuperset(difference.terms)
-
-
-def _subtracted(replicates: Mapping[str, Replicates], metric: Metric) -> Replicates:
-    first, second = metric.terms
-    return replicates[first].minus(replicates[second])
-
-
-def _drawn_together(names: Sequence[str], metric: str, sample: MakeSample) -> list[list[str]]:
-    """The encoders in groups that are resampled at once: all, unless what is drawn depends on the encoder (BUCC).
-
-    There each is by itself, so that its interval does not depend on who else is on the board.
-    """
-    alike = len({sample(metric, [name]).units.identity for name in names}) == 1
-    return [list(names)] if alike else [[name] for name in names]
+        for (first, second), p in evidence.p_values(metric, pairs).items():
+            entries[first].p.setdefault(metric, {})[second] = p
+    return {(name, missing.subset): entry for name, entry in entries.items()}

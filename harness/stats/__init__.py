@@ -12,8 +12,9 @@ A metric is a function of the rows' multiplicities (`statistics`), of several en
 
 from harness.significance.holm import holm
 from harness.stats.bootstrap import Interval, Replicates, bca_interval, bootstrap, bootstrap_each, percentile_interval
+from harness.stats.evidence import Evidence
 from harness.stats.joining import Joining, joining
-from harness.stats.paired import Comparison, best_group, bootstrap_p, compare, effect_size, randomisation_p
+from harness.stats.paired import Comparison, bootstrap_p, compare, effect_size, randomisation_p
 from harness.stats.ranks import RankInterval, rank_intervals
 from harness.stats.resamples import Resampling, Units, independent, join
 from harness.stats.samples import Sample, average, gold_and_cosine, sample_of, source_pairs
@@ -22,6 +23,7 @@ from harness.stats.statistics import Combination, Ratio, Statistic, f1, mean, pe
 __all__ = [
     "Combination",
     "Comparison",
+    "Evidence",
     "Interval",
     "Joining",
     "RankInterval",
@@ -33,7 +35,6 @@ __all__ = [
     "Units",
     "average",
     "bca_interval",
-    "best_group",
     "bootstrap",
     "bootstrap_each",
     "bootstrap_p",

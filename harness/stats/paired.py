@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from harness.significance.holm import holm
 from harness.stats.bootstrap import Replicates, bca_interval, bootstrap
 from harness.stats.resamples import Floats, Resampling, swaps
 from harness.stats.samples import Sample
@@ -98,21 +96,6 @@ def bootstrap_p(replicates: Replicates) -> Floats:
     extreme = (shifted >= np.abs(replicates.values)[:, None] - _ROUNDING).sum(axis=1)
     p: Floats = (extreme + 1) / (replicates.draws.shape[1] + 1)
     return p
-
-
-def best_group(sample: Sample, plan: Resampling | None = None, alpha: float = 0.05) -> NDArray[np.bool_]:
-    """(m,), the best encoder and all that are not significantly worse than it.
-
-    m - 1 tests by approximate randomisation against the best, corrected by Holm. What cannot be tested is not
-    significantly worse.
-    """
-    values = sample.values
-    best = int(np.argmax(values))
-    others = [k for k in range(len(values)) if k != best]
-    adjusted = holm(randomisation_p(sample, [(best, k) for k in others], plan))
-    group = np.ones(len(values), dtype=bool)
-    group[others] = [not p < alpha for p in adjusted]
-    return group
 
 
 def effect_size(replicates: Replicates) -> Floats:

@@ -46,6 +46,11 @@ class Resampling:
             )
 
     @property
+    def alpha(self) -> float:
+        """The level of the tests: 0.05 beside intervals of 0.95 (and not 0.05000000000000004)."""
+        return round(1 - self.level, 12)
+
+    @property
     def signature(self) -> str:
         """The resampling spelt out, as it stands beside intervals and p-values.
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.stats
-from samples import correlation
+from samples import best_group, correlation
 
 from harness.cache import VectorCache
 from harness.comparison import (
@@ -30,7 +30,6 @@ from harness.stats import (
     Resampling,
     average,
     bca_interval,
-    best_group,
     bootstrap,
     bootstrap_p,
     compare,
@@ -88,7 +87,7 @@ def test_planted_truth_is_found(two):
     assert outcomes == {"en-en": "win", "es-es": "tie", "ar-ar": "loss", "avg-same": "tie"}
     assert win_tie_loss(compared, "first", "second", 0.05) == {"win": 1, "tie": 1, "loss": 1}
     assert win_tie_loss(compared, "second", "first", 0.05) == {"win": 1, "tie": 1, "loss": 1}
-    assert [sorted(one.best) for one in compared] == [["first"], ["first", "second"], ["second"], ["first", "second"]]
+    assert [sorted(one.standing.best) for one in compared] == [["first"], ["first", "second"], ["second"], ["first", "second"]]
 
 
 def test_numbers_are_those_of_harness_stats(two):
@@ -208,7 +207,7 @@ def test_more_than_two_are_held_against_the_best(three):
     for one in compared[:3]:
         sample = sample_of(task, "spearman", [own.rows["sts17", one.subset] for own in measured])
         group = best_group(sample, PLAN)
-        assert one.best == {name for name, is_best in zip(names, group, strict=True) if is_best}
+        assert one.standing.best == {name for name, is_best in zip(names, group, strict=True) if is_best}
         for i, j in ((0, 1), (0, 2), (1, 2)):
             expected = compare(sample, [(i, j)], PLAN)[0]
             assert one.between(names[i], names[j]).comparison == expected
@@ -223,14 +222,14 @@ def test_more_than_two_are_held_against_the_best(three):
     assert text.startswith(start)
     board, against, ranks, counts = tables(compared, names, PLAN, {"sts17": task.full_signature})
     bold = {row.cells[0].text: [cell.is_best for cell in row.cells[1:]] for row in board.rows}
-    assert bold == {one.subset: [name in one.best for name in names] for one in compared}
+    assert bold == {one.subset: [name in one.standing.best for name in names] for one in compared}
     assert len(against.rows) == 8 and len(counts.rows) == 3
     # The sentence has the numbers of the table: other - best.
     on_average = {row.cells[2].text: row.cells for row in against.rows if row.cells[0].text == "avg-same"}
     best = next(iter(on_average.values()))[1].text
     parts = {"not significantly worse": [], "worse": []}
     for name, cells in on_average.items():
-        parts["not significantly worse" if name in compared[3].best else "worse"].append(
+        parts["not significantly worse" if name in compared[3].standing.best else "worse"].append(
             f"{name} ({cells[3].text} {cells[3].interval_text}, "
             f"p {'' if '<' in cells[5].text else '= '}{cells[5].text})".replace("<", "< ")
         )
@@ -244,7 +243,7 @@ def test_more_than_two_are_held_against_the_best(three):
     for row in against.rows:
         subset, _, encoder, _, _, p, *_ = (cell.text for cell in row.cells)
         one = next(one for one in compared if one.subset == subset)
-        assert (p == "<0.001" or float(p) < 0.05) == (encoder not in one.best)
+        assert (p == "<0.001" or float(p) < 0.05) == (encoder not in one.standing.best)
 
 
 def test_of_equals_none_is_the_winner(three):
@@ -308,7 +307,7 @@ def test_language_bias_is_tested_against_zero_and_wins_nothing():
     direct = bootstrap_p(bootstrap(sample_of(get_task("language-bias"), "difference", list(rows.values())), PLAN))
     assert list(one.p_zero.values()) == holm_by_hand(direct.tolist())
     assert one.p_zero["biased"] < 0.05 < one.p_zero["fair"]
-    assert win_tie_loss([one], "fair", "biased", 0.05) == {"win": 0, "tie": 0, "loss": 0} and not one.best
+    assert win_tie_loss([one], "fair", "biased", 0.05) == {"win": 0, "tie": 0, "loss": 0} and not one.standing.best
     text = conclusion([one], ["fair", "biased"], 0.05)
     assert text.startswith("the language bias on official6 is ") and "better" not in text
     (table,) = tables([one], ["fair", "biased"], PLAN, {"language-bias": "task:language-bias"})

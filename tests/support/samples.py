@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.stats import Sample, sample_of
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.stats import Resampling, Sample, holm, randomisation_p, sample_of
 from harness.tasks import Rows, get_task
 
 
@@ -22,3 +25,18 @@ def accuracy(rows: Sequence[Rows], metric: str = "accuracy_xx_en") -> Sample:
 
 def mining(rows: Sequence[Rows], metric: str = "f1_train") -> Sample:
     return sample_of(get_task("bucc"), metric, rows)
+
+
+def best_group(sample: Sample, plan: Resampling | None = None, alpha: float = 0.05) -> NDArray[np.bool_]:
+    """(m,), the best encoder and all that are not significantly worse than it.
+
+    m - 1 tests by approximate randomisation against the best, corrected by Holm. What cannot be tested is not
+    significantly worse.
+    """
+    values = sample.values
+    best = int(np.argmax(values))
+    others = [k for k in range(len(values)) if k != best]
+    adjusted = holm(randomisation_p(sample, [(best, k) for k in others], plan))
+    group = np.ones(len(values), dtype=bool)
+    group[others] = [not p < alpha for p in adjusted]
+    return group

@@ -10,9 +10,13 @@ from result_records import record, sts
 
 from harness.errors import InputError
 from harness.results import Result
+from harness.significance.board import Board, Standing
 from harness.significance.holm import holm
-from harness.significance.standing import standing
 from harness.significance.store import Entry, Statistics, digest
+
+
+def standing(results: list[Result], metric: str, statistics: Statistics) -> Standing:
+    return Board(results, {results[0].task: statistics}).standing((results[0].task, results[0].subset, metric))
 
 
 def known(results: list[Result], p: dict[tuple[str, str], float]) -> Statistics:

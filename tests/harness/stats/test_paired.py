@@ -9,7 +9,7 @@ import pytest
 import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import correlation
+from samples import best_group, correlation
 from scipy.stats import pearsonr, rankdata
 
 from harness.errors import InputError
@@ -17,7 +17,6 @@ from harness.stats import (
     Resampling,
     Sample,
     average,
-    best_group,
     bootstrap,
     bootstrap_p,
     compare,
