@@ -46,7 +46,7 @@ def cache_folder(given: str | Path) -> Path:
         InputError: there can be no such folder: an unknown user's, a name that is too long.
     """
     try:
-        folder = files.user_path(given)
+        folder = files.user_path(given, "cache folder")
         with suppress(FileNotFoundError, NotADirectoryError):  # said where something is to be written
             folder.stat()
     except OSError as error:

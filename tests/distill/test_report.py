@@ -15,6 +15,7 @@ from distill import ablation_page, report
 from distill.grid import Column, Grid, Row, Score, Settings, Table
 from distill.report import Effort, Trained, UsedCorpus, _is_restricted
 from harness.errors import InputError
+from harness.results import GitState
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,7 @@ def _trained(text: str) -> Trained:
     corpus = UsedCorpus(text, text, 10, 1.0, {text: 1}, f"CC BY-NC {text}")
     scores = {"step": 0.0, "mse": 1.0, f"mse:{text}": 1.0}
     settings = {"student": text, "teacher": text, "loss": text, "batch_size": 1, text: text}
-    versions, git = {text: text}, {"commit": text, "dirty": True}
+    versions, git = {text: text}, GitState(text, True)
     return Trained(settings, {text: text}, [corpus], {text: 1}, 0, 1, 0, [scores], [(0, 1.0)], versions, git)
 
 

@@ -87,7 +87,12 @@ def test_planted_truth_is_found(two):
     assert outcomes == {"en-en": "win", "es-es": "tie", "ar-ar": "loss", "avg-same": "tie"}
     assert win_tie_loss(compared, "first", "second", 0.05) == {"win": 1, "tie": 1, "loss": 1}
     assert win_tie_loss(compared, "second", "first", 0.05) == {"win": 1, "tie": 1, "loss": 1}
-    assert [sorted(one.standing.best) for one in compared] == [["first"], ["first", "second"], ["second"], ["first", "second"]]
+    assert [sorted(one.standing.best) for one in compared] == [
+        ["first"],
+        ["first", "second"],
+        ["second"],
+        ["first", "second"],
+    ]
 
 
 def test_numbers_are_those_of_harness_stats(two):

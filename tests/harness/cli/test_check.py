@@ -16,6 +16,7 @@ from gate_runs import copy_sample, findings, leaderboard_here
 
 from harness.data import Source
 from harness.errors import InputError
+from harness.stats import Sample
 from harness.tasks.sts17 import sts17
 
 pytestmark = pytest.mark.slow
@@ -239,12 +240,10 @@ def test_a_task_that_fails_in_any_way_fails_its_records_alone(
 def test_significance_that_fails_fails_its_record_alone(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def aggregate(rows: object) -> dict[str, float]:
-        if sys._getframe(1).f_code.co_filename.endswith("samples.py"):  # in a resample
-            raise ZeroDivisionError("no rows")
-        return sts17.aggregate(rows)
+    def resample(rows: object, metric: str) -> Sample:
+        raise ZeroDivisionError("no rows")
 
-    monkeypatch.setattr(sys.modules["harness.tasks.sts17"], "sts17", replace(sts17, aggregate=aggregate))
+    monkeypatch.setattr(sys.modules["harness.tasks.sts17"], "sts17", replace(sts17, resample=resample))
     path = here / "results/records/chargrams/sts17.json"
     records = json.loads(path.read_text())
     for record in records:
