@@ -35,13 +35,13 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines import sentence_transformer
-from baselines.huggingface import cached_snapshot
-from baselines.sentence_transformer import SentenceTransformerEncoder
-from harness.cache import default_cache_dir
-from harness.errors import InputError, MissingExtraError
-from harness.files import digest_of
-from harness.registry import EncoderInfo
+from baselines.adapters import sentence_transformer
+from baselines.adapters.huggingface import cached_snapshot
+from baselines.adapters.sentence_transformer import SentenceTransformerEncoder
+from harness.core.errors import InputError, MissingExtraError
+from harness.core.files import digest_of
+from harness.encoders.cache import default_cache_dir
+from harness.encoders.registry import EncoderInfo
 
 _PIP_SECONDS = 900
 _STALE_SECONDS = 24 * 3600  # a temporary folder of that age belongs to no process any more

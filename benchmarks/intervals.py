@@ -20,21 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from harness.stats import (
-    Resampling,
-    Sample,
-    average,
-    bca_interval,
-    bootstrap,
-    bootstrap_p,
-    compare,
-    holm,
-    independent,
-    mean,
-    percentile_interval,
-    randomisation_p,
-    rank_intervals,
-)
+from harness.statistics.bootstrap import bca_interval, bootstrap, percentile_interval
+from harness.statistics.holm import holm
+from harness.statistics.metrics import mean
+from harness.statistics.ranks import rank_intervals
+from harness.statistics.resamples import Resampling, independent
+from harness.statistics.samples import Sample, average
+from harness.statistics.tests import bootstrap_p, compare, randomisation_p
 from harness.tasks import Rows
 from harness.tasks.bucc import sample as mining
 from harness.tasks.language_bias import sample as language_bias

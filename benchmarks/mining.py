@@ -38,8 +38,8 @@ from typing import NamedTuple, cast
 import numpy as np
 from overhead import peak_memory_mb, reset_peak_memory
 
+from harness.core.provenance import hardware
 from harness.mining import Backend, Progress, available_backends, mine
-from harness.provenance import hardware
 
 K = 4
 LASER = "LASER's way"
@@ -192,8 +192,8 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 
 def encoded_cases(folder: Path, data_dir: str, specs: Sequence[str]) -> Iterator[Case]:
     from harness import load_encoder
-    from harness.cache import VectorCache
     from harness.data import open_data_dir
+    from harness.encoders.cache import VectorCache
     from harness.tasks import get_task
     from harness.tasks.bucc import distinct
 

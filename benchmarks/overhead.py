@@ -21,8 +21,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from harness import load_encoder
-from harness.cache import VectorCache
 from harness.data import bundled_sample, open_data_dir
+from harness.encoders.cache import VectorCache
 from harness.tasks import get_task
 
 

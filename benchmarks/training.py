@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 
-from baselines.huggingface import open_model, torch_dtype
-from baselines.nli import open_start, resolve_start
-from baselines.trainer import freeze_layers
+from baselines.adapters.huggingface import open_model, torch_dtype
+from baselines.training.nli import open_start, resolve_start
+from baselines.training.trainer import freeze_layers
 from distill.corpora import open_corpus, read_pairs
 from distill.losses import embed
 from distill.students import set_up

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer import Option
 
-from baselines.train_baseline import (
+from baselines.training.train_baseline import (
     CpuOption,
     FreezeLayersOption,
     FreshOption,
@@ -24,7 +24,7 @@ from baselines.train_baseline import (
     given_fields,
 )
 from harness.cli.options import CacheDirOption, DataDirOption, results_folder
-from harness.files import user_path
+from harness.core.files import user_path
 
 app = typer.Typer()
 
@@ -148,8 +148,8 @@ def distill(
     """
     if context.invoked_subcommand is not None:
         return
-    from harness.errors import InputError
-    from harness.names import check_name
+    from harness.core.errors import InputError
+    from harness.core.names import check_name
 
     if teacher is None or student is None:
         raise InputError("give --teacher and --student; `leaderboard distill --help` says which there are")
@@ -161,7 +161,7 @@ def distill(
     from distill.report import watch
     from distill.start import Start
     from distill.training import STATIC, Recipe
-    from harness.cache import default_cache_dir
+    from harness.encoders.cache import default_cache_dir
 
     # Other options are fields of `Start` and `Recipe`, and named as these.
     start = Start(**given_fields(context, Start))
@@ -241,13 +241,13 @@ def ablate(
 
     distill/grid.py says what a grid looks like. Killed and run again, it does those that are not done yet.
     """
-    from harness.errors import InputError
+    from harness.core.errors import InputError
 
     if data_dir is None:
         raise InputError("distill ablate needs corpora and evaluation sets: give --data-dir, or set HARNESS_DATA")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")
-    from distill.ablate import ablate
-    from distill.ablation_page import PAGE_FILE
+    from distill.experiments.ablate import ablate
+    from distill.experiments.ablation_page import PAGE_FILE
     from distill.report import watch
 
     folder = results or results_folder(None) / "distillation"
@@ -257,7 +257,7 @@ def ablate(
 
 
 def _weight(text: str) -> tuple[str, float]:
-    from harness.errors import InputError
+    from harness.core.errors import InputError
 
     name, _, factor = text.rpartition("=")
     try:
@@ -270,7 +270,7 @@ def _weight(text: str) -> tuple[str, float]:
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    from harness.errors import InputError
+    from harness.core.errors import InputError
 
     try:
         return tuple(int(number) for number in text.split(",") if text)
@@ -280,7 +280,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 def _shown(key: str, value: Any) -> str:
     """A value as the model card shows it: files without their folders."""
-    from harness.spec import parse_spec
+    from harness.encoders.spec import parse_spec
 
     if key in _SPECS:
         return str(parse_spec(value))

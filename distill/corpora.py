@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from baselines.training_data import read_sts
+from baselines.training.training_data import read_sts
+from harness.core.errors import InputError, unknown_name
+from harness.core.files import user_path
 from harness.data.catalogue import find_set
 from harness.data.parallel import (
     FOLDER,
@@ -31,8 +33,6 @@ from harness.data.parallel import (
     zip_errors,
 )
 from harness.data.text import REMEDY, iter_lines
-from harness.errors import InputError, unknown_name
-from harness.files import user_path
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.training_data import ScoredPairs, read_sts
+from baselines.training.training_data import ScoredPairs, read_sts
+from harness.core.errors import InputError
 from harness.data.sources import DataDir
-from harness.errors import InputError
 from harness.mining import nearest, normalise
 from harness.tasks.leakage import EvaluationSentences
 

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.huggingface import folder_digest
-from baselines.model_folder import (
+from baselines.adapters.huggingface import folder_digest
+from baselines.training.model_folder import (
     SETTINGS_FILE,
     TRAINING_FILE,
     Settings,
@@ -42,15 +42,15 @@ from distill.sampler import mixed_batches
 from distill.start import Start, load_projection, make_student, open_student, save_projection, teacher_projection
 from distill.teacher import TeacherVectors, VectorType, sentences_digest
 from distill.training import STATIC, Fitted, Recipe, check_recipe, train
-from harness.cache import default_cache_dir
+from harness.core.errors import InputError, MissingExtraError
+from harness.core.files import user_path, write_atomically
+from harness.core.provenance import git_state, hardware, versions
+from harness.core.schema import decoded
 from harness.data.sources import DataDir, bundled_sample, open_data_dir
-from harness.encoder import Encoder
-from harness.errors import InputError, MissingExtraError
-from harness.files import user_path, write_atomically
-from harness.provenance import git_state, hardware, versions
-from harness.registry import load_encoder, one_line
-from harness.schema import decoded
-from harness.spec import parse_spec
+from harness.encoders.cache import default_cache_dir
+from harness.encoders.encoder import Encoder
+from harness.encoders.registry import load_encoder, one_line
+from harness.encoders.spec import parse_spec
 from harness.tasks.leakage import EvaluationSentences, leakage_guard
 
 _MODULES = ("sentence_transformers", "accelerate", "datasets", "matplotlib")
@@ -183,7 +183,7 @@ class _Distillation:
                 self._make_start(begin, store, kept, vectors, dim)
         student = open_student(begin, self.on_cpu)
         if self.start.freeze_layers:
-            from baselines.trainer import freeze_layers
+            from baselines.training.trainer import freeze_layers
 
             freeze_layers(student, self.start.freeze_layers)
         projection = load_projection(begin)

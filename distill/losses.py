@@ -18,7 +18,7 @@ from torch.nn import Module
 from torch.nn.functional import cosine_similarity, cross_entropy, mse_loss, normalize
 
 from distill.teacher import TeacherVectors
-from harness.errors import InputError, unknown_name
+from harness.core.errors import InputError, unknown_name
 
 KINDS = ("mse", "cosine", "ranking")
 

@@ -21,12 +21,12 @@ from typing import Any, Protocol, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.model_folder import as_json, new_folder
+from baselines.training.model_folder import as_json, new_folder
 from distill.corpora import Corpus, read_pairs
+from harness.core.errors import InputError
+from harness.core.files import locked, writing
+from harness.core.schema import decoded
 from harness.data.sources import content_sha256
-from harness.errors import InputError
-from harness.files import locked, writing
-from harness.schema import decoded
 from harness.tasks.leakage import EvaluationSentences
 
 _VERSION = 1

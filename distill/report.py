@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from baselines.model_folder import (
+from baselines.training.model_folder import (
     TRAINING_FILE,
     Settings,
     as_json,
@@ -21,9 +21,9 @@ from baselines.model_folder import (
     settings_table,
 )
 from harness.cli import progress
-from harness.escaping import code, code_block, markdown
-from harness.results import GitState, Hardware
-from harness.schema import Count, Number
+from harness.core.escaping import code, code_block, markdown
+from harness.core.schema import Count, Number
+from harness.results.records import GitState, Hardware
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distill.vocabulary import Tokens, tokenise
-from harness.errors import InputError, unknown_name
+from harness.core.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from torch import Tensor

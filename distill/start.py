@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.huggingface import Source, folder_digest, model_folder, open_model
-from baselines.model_folder import Settings
-from baselines.nli import open_start, resolve_start
+from baselines.adapters.huggingface import Source, folder_digest, model_folder, open_model
+from baselines.training.model_folder import Settings
+from baselines.training.nli import open_start, resolve_start
 from distill.static import listed_modules
 from distill.students import initial_table, principal_axes, static_student, transformer_student, with_fitted_projection
 from distill.vocabulary import balanced, count_tokens, frequencies, prune_tokenizer, train_tokenizer
-from harness.errors import InputError
-from harness.files import user_path
-from harness.registry import load_encoder
-from harness.spec import parse_spec
+from harness.core.errors import InputError
+from harness.core.files import user_path
+from harness.encoders.registry import load_encoder
+from harness.encoders.spec import parse_spec
 
 if TYPE_CHECKING:
     from distill.pairs import Pairs

@@ -17,11 +17,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.huggingface import folder_digest, legal_text, model_folder
-from harness.errors import InputError
-from harness.files import refuse_special
-from harness.registry import EncoderInfo, never
-from harness.schema import read_json
+from baselines.adapters.huggingface import folder_digest, legal_text, model_folder
+from harness.core.errors import InputError
+from harness.core.files import refuse_special
+from harness.core.schema import read_json
+from harness.encoders.registry import EncoderInfo, never
 
 T = TypeVar("T")
 

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.huggingface import Precision, folder_digest, legal_text, open_model, torch_dtype
-from baselines.model_folder import as_json, new_folder, save_model
-from baselines.nli import open_start, resolve_start
-from baselines.sentence_transformer import set_max_length
+from baselines.adapters.huggingface import Precision, folder_digest, legal_text, open_model, torch_dtype
+from baselines.adapters.sentence_transformer import set_max_length
+from baselines.training.model_folder import as_json, new_folder, save_model
+from baselines.training.nli import open_start, resolve_start
 from distill.vocabulary import piece_texts, prune_tokenizer
-from harness.containment import InParts
-from harness.encoder import Encoder
-from harness.errors import InputError
-from harness.files import writing
+from harness.core.errors import InputError
+from harness.core.files import writing
+from harness.encoders.containment import InParts
+from harness.encoders.encoder import Encoder
 
 _BATCH = 128  # sentences of about one length
 _RIDGE = 1e-3
@@ -73,7 +73,7 @@ def transformer_student(
     from sentence_transformers.base.modules import Dense
     from sentence_transformers.sentence_transformer.modules import Pooling
 
-    from baselines import trainer
+    from baselines.training import trainer
 
     if dim < 1:
         raise InputError(f"a student has at least 1 dimension, not {dim}")

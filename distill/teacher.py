@@ -16,13 +16,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.model_folder import as_json
-from harness.cache import CHUNK
-from harness.containment import InParts
-from harness.encoder import Encoder
-from harness.errors import InputError
-from harness.files import locked, write_atomically, writing
-from harness.schema import Count, decoded
+from baselines.training.model_folder import as_json
+from harness.core.errors import InputError
+from harness.core.files import locked, write_atomically, writing
+from harness.core.schema import Count, decoded
+from harness.encoders.cache import CHUNK
+from harness.encoders.containment import InParts
+from harness.encoders.encoder import Encoder
 
 VectorType = Literal["float16", "float32"]
 

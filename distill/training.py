@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.huggingface import Precision, quiet
-from baselines.model_folder import TrainerState, last_checkpoint, read_if_whole
+from baselines.adapters.huggingface import Precision, quiet
+from baselines.training.model_folder import TrainerState, last_checkpoint, read_if_whole
 from distill.development import SCORES, Development
 from distill.report import Watcher
 from distill.sampler import MixedBatches, TrainingPairs, mixed_batches, student_features
 from distill.students import encode, set_up
-from harness.errors import InputError, unknown_name
-from harness.files import write_atomically
+from harness.core.errors import InputError, unknown_name
+from harness.core.files import write_atomically
 
 if TYPE_CHECKING:
-    from baselines.trainer import Schedule, Trainer
+    from baselines.training.trainer import Schedule, Trainer
     from distill.pairs import Pairs
     from distill.teacher import TeacherVectors, VectorType
 
@@ -147,7 +147,7 @@ def criterion(recipe: Recipe) -> tuple[str, bool]:
 
 def check_recipe(recipe: Recipe, on_cpu: bool) -> None:
     """Raise InputError if a recipe cannot be followed on any data, or not on this machine."""
-    from baselines.trainer import check_precision
+    from baselines.training.trainer import check_precision
 
     criterion(recipe)
     check_precision(recipe.precision, on_cpu)
@@ -197,7 +197,7 @@ def train(
     """
     from transformers import set_seed
 
-    from baselines.trainer import Schedule
+    from baselines.training.trainer import Schedule
     from distill.losses import DistillationLoss
 
     kept = development.kept(pairs)
@@ -288,7 +288,7 @@ def _make_trainer(
     from sentence_transformers.base.evaluation import BaseEvaluator
     from transformers import TrainerCallback
 
-    from baselines.trainer import Trainer
+    from baselines.training.trainer import Trainer
 
     total = schedule.steps
     clock = _Clock(history)

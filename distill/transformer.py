@@ -20,15 +20,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines import sentence_transformer
-from baselines.huggingface import folder_digest, legal_text, model_folder
-from baselines.model_folder import new_folder
-from baselines.sentence_transformer import SentenceTransformerEncoder
+from baselines.adapters import sentence_transformer
+from baselines.adapters.huggingface import folder_digest, legal_text, model_folder
+from baselines.adapters.sentence_transformer import SentenceTransformerEncoder
+from baselines.training.model_folder import new_folder
 from distill.static import listed_modules, module_folder, read_model_file, token_vectors
-from harness.cache import default_cache_dir
-from harness.errors import InputError, MissingExtraError
-from harness.files import locked, writing
-from harness.registry import EncoderInfo, never, one_line
+from harness.core.errors import InputError, MissingExtraError
+from harness.core.files import locked, writing
+from harness.encoders.cache import default_cache_dir
+from harness.encoders.registry import EncoderInfo, never, one_line
 
 COMPACT_FILE = "compact.safetensors"
 """Not `model.safetensors`: a library that knows nothing of the scales would take the int8 for the weights."""

@@ -12,9 +12,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.huggingface import legal_text
-from harness.errors import InputError
-from harness.files import write_atomically
+from baselines.adapters.huggingface import legal_text
+from harness.core.errors import InputError
+from harness.core.files import write_atomically
 
 UNKNOWN = "<unk>"
 _COUNT_AT_ONCE = 8192

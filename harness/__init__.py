@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from harness import tasks as tasks
-    from harness.encoder import Encoder as Encoder
-    from harness.errors import HarnessError as HarnessError
-    from harness.evaluation import evaluate as evaluate
-    from harness.registry import load_encoder as load_encoder
-    from harness.results import Result as Result
-    from harness.results import ResultStore as ResultStore
+    from harness.core.errors import HarnessError as HarnessError
+    from harness.encoders.encoder import Encoder as Encoder
+    from harness.encoders.registry import load_encoder as load_encoder
+    from harness.results.records import Result as Result
+    from harness.results.records import ResultStore as ResultStore
+    from harness.running.evaluate import evaluate as evaluate
 
 # Imported on first use: `leaderboard --help` must not wait for NumPy.
 _HOME = {
-    "Encoder": "harness.encoder",
-    "HarnessError": "harness.errors",
-    "Result": "harness.results",
-    "ResultStore": "harness.results",
-    "evaluate": "harness.evaluation",
-    "load_encoder": "harness.registry",
+    "Encoder": "harness.encoders.encoder",
+    "HarnessError": "harness.core.errors",
+    "Result": "harness.results.records",
+    "ResultStore": "harness.results.records",
+    "evaluate": "harness.running.evaluate",
+    "load_encoder": "harness.encoders.registry",
 }
 
 __all__ = ["Encoder", "HarnessError", "Result", "ResultStore", "evaluate", "load_encoder", "tasks"]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.data import DataDir
-from harness.encoder import Encoder
+from harness.encoders.encoder import Encoder
 from harness.tasks import Task
 
 # Absolute POSIX paths, homes and Windows drives; "org/model" and "https://..." are none.
@@ -33,7 +33,7 @@ SENTENCES = (
 def check_encoder(
     encoder: Encoder, sentences: Sequence[str] | None = None, *, lang: str | None = "en", tolerance: float = 1e-4
 ) -> None:
-    """Check what the harness expects of an encoder (see `harness.encoder.Encoder`).
+    """Check what the harness expects of an encoder (see `harness.encoders.encoder.Encoder`).
 
     sentences: at least two different, non-empty texts to try; by default eleven in several scripts and lengths.
     lang: the language that is given with them (ISO 639-1 where one exists, else 639-3).

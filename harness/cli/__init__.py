@@ -20,8 +20,8 @@ from typing import Any, NoReturn, TextIO
 import typer
 
 from harness.cli.interruption import INTERRUPTED, prompt_interruption
-from harness.errors import HarnessError
-from harness.escaping import terminal
+from harness.core.errors import HarnessError
+from harness.core.escaping import terminal
 
 GROUP = "harness.commands"
 _STORE_NOTHING = ("check", "compare", "rerun")

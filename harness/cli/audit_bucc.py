@@ -67,17 +67,16 @@ def audit_bucc(
     The mined pairs are those that `leaderboard run --task bucc --save-rows` has stored below --results; without them
     the pairs are mined again, from cached vectors where there are any.
     """
-    from harness.cache import VectorCache
     from harness.cli.progress import watch
-    from harness.errors import InputError
-    from harness.evaluation import choose_data
-    from harness.registry import check_spec, failures_in_one_line, load_encoder
-    from harness.results import ResultStore
-    from harness.rows import stored_rows
-    from harness.runner import identity_of, make_plan
+    from harness.core.errors import InputError
+    from harness.encoders.cache import VectorCache
+    from harness.encoders.registry import check_spec, failures_in_one_line, load_encoder
+    from harness.results.records import ResultStore
+    from harness.results.rows import stored_rows
+    from harness.review.audit import as_json, as_table, audit, describe, find_rivals, not_in_gold
+    from harness.review.sheet import check_new, check_origin, match_verdicts, origin_of, read_review, write_review
+    from harness.running.plan import choose_data, identity_of, make_plan
     from harness.tasks.bucc import aggregate, bucc
-    from harness.tasks.bucc_audit import as_json, as_table, audit, describe, find_rivals, not_in_gold
-    from harness.tasks.bucc_review import check_new, check_origin, match_verdicts, origin_of, read_review, write_review
 
     results = results_folder(results)
     if (out is None) == (read is None):

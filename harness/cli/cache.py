@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from harness.cli.options import CacheDirOption
-from harness.escaping import terminal
+from harness.core.escaping import terminal
 
 app = typer.Typer(help="Size of the vector cache, and clearing it.", no_args_is_help=True)
 
@@ -13,7 +13,7 @@ app = typer.Typer(help="Size of the vector cache, and clearing it.", no_args_is_
 @app.command()
 def size(cache_dir: CacheDirOption = None) -> None:
     """Print bytes and encoder (name and fingerprint), and the total."""
-    from harness.cache import VectorCache
+    from harness.encoders.cache import VectorCache
 
     sizes = VectorCache(cache_dir).size()
     for encoder, number in sorted(sizes.items()):
@@ -24,6 +24,6 @@ def size(cache_dir: CacheDirOption = None) -> None:
 @app.command()
 def clear(cache_dir: CacheDirOption = None) -> None:
     """Delete all vectors (models stay)."""
-    from harness.cache import VectorCache
+    from harness.encoders.cache import VectorCache
 
     typer.echo(f"{VectorCache(cache_dir).clear():,} bytes freed")

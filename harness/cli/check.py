@@ -23,7 +23,7 @@ from harness.cli.options import (
 from harness.cli.run import Suite
 
 if TYPE_CHECKING:
-    from harness.results import Result
+    from harness.results.records import Result
 
 
 class Format(str, Enum):
@@ -101,10 +101,10 @@ def check(
     whose spec string runs code (python:, a foreign tfhub:, mteb:, trust_remote_code=true) is only loaded if --encoder
     gives that spec string.
     """
-    from harness import gate
+    from harness import reproduction as gate
     from harness.cli.progress import watch
+    from harness.core.errors import InputError
     from harness.data import open_data_dir
-    from harness.errors import InputError
 
     if run and (cached or device or batch_size):
         raise InputError("--run measures nothing: leave out --cached, --device and --batch-size")
@@ -146,8 +146,8 @@ def check(
 
 
 def _records(folder: Path, option: str) -> list[Result]:
-    from harness.errors import InputError
-    from harness.results import ResultStore
+    from harness.core.errors import InputError
+    from harness.results.records import ResultStore
 
     records = ResultStore(folder).load()
     if not records:
@@ -157,8 +157,8 @@ def _records(folder: Path, option: str) -> list[Result]:
 
 def _specs(encoders: Iterable[str], everything: Sequence[Result]) -> dict[str, str]:
     """By the name that results are stored under, the spec string to load; empty for that of the records."""
-    from harness.errors import InputError, unknown_name
-    from harness.spec import parse_spec
+    from harness.core.errors import InputError, unknown_name
+    from harness.encoders.spec import parse_spec
 
     known = {result.encoder for result in everything}
     specs: dict[str, str] = {}
@@ -183,9 +183,9 @@ def _choose(
 
     Of each encoder that is named, there must be some for every other filter: none is passed over in silence.
     """
-    from harness.errors import InputError
-    from harness.names import Subset
-    from harness.report.selection import select
+    from harness.core.errors import InputError
+    from harness.core.names import Subset
+    from harness.results.selection import select
 
     of_suite = [r for r in everything if suite is None or Subset.parse(r.subset).is_sample is (suite is Suite.sample)]
     chosen: list[Result] = []
@@ -204,6 +204,6 @@ def _choose(
 
 
 def _write(path: Path, content: str) -> None:
-    from harness.files import write_atomically
+    from harness.core.files import write_atomically
 
     write_atomically(path, content.encode())

@@ -21,13 +21,15 @@ from harness.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from harness.comparison import Compared
-    from harness.results import ResultStore
-    from harness.rows import Measured
-    from harness.runner import Planned, Progress, Run
-    from harness.spec import Spec
-    from harness.stats import Resampling
+    from harness.core.progress import Progress
+    from harness.encoders.spec import Spec
+    from harness.results.records import ResultStore
+    from harness.results.rows import Measured
+    from harness.running.measure import Run
+    from harness.statistics.comparison import Compared
+    from harness.statistics.resamples import Resampling
     from harness.tasks import Task
+    from harness.tasks.task import Planned
 
 
 def compare(
@@ -69,14 +71,14 @@ def compare(
 
     Exit code 3: an encoder failed on a set; the others are compared all the same.
     """
-    from harness.cache import VectorCache
     from harness.cli.progress import watch
-    from harness.comparison import compare_rows
-    from harness.errors import InputError
-    from harness.evaluation import choose_data, plan_sets
-    from harness.results import ResultStore
-    from harness.runner import Run
-    from harness.stats import Resampling
+    from harness.core.errors import InputError
+    from harness.encoders.cache import VectorCache
+    from harness.results.records import ResultStore
+    from harness.running.measure import Run
+    from harness.running.plan import choose_data, plan_sets
+    from harness.statistics.comparison import compare_rows
+    from harness.statistics.resamples import Resampling
 
     results = results_folder(results)
     resampling = Resampling(resamples, seed, level)
@@ -111,8 +113,8 @@ class _Candidate:
     """
 
     def __init__(self, text: str, store: ResultStore):
-        from harness.names import is_name
-        from harness.registry import check_spec
+        from harness.core.names import is_name
+        from harness.encoders.registry import check_spec
 
         self._text, self.name, self._is_stored = text, text, True
         if not (is_name(text) and store.load(text)):
@@ -122,10 +124,9 @@ class _Candidate:
 
     def rows(self, run: Run, plan: Sequence[Planned], device: str | None, batch_size: int | None) -> Measured:
         """Its rows on all that is planned: stored ones without loading it where all are there, else measured now."""
-        from harness.errors import InputError
-        from harness.evaluation import measure_rows
-        from harness.registry import check_spec, encoder_names, failures_in_one_line, load_encoder
-        from harness.rows import rows_by_name
+        from harness.core.errors import InputError
+        from harness.encoders.registry import check_spec, encoder_names, failures_in_one_line, load_encoder
+        from harness.running.evaluate import measure_rows, rows_by_name
 
         measured = rows_by_name(self.name, plan, run.store) if self._is_stored and run.store else None
         if measured:
@@ -145,8 +146,8 @@ class _Candidate:
 
 def _has_records(spec: Spec, store: ResultStore) -> bool:
     """Whether a spec string is that of the records of its name, and promises their vectors: no folder, no code."""
-    from harness.registry import runs_code
-    from harness.spec import parse_spec
+    from harness.encoders.registry import runs_code
+    from harness.encoders.spec import parse_spec
 
     if runs_code(spec) or os.path.exists(spec.location or ""):  # noqa: PTH110  (False, where Path raises an OSError)
         return False
@@ -157,8 +158,8 @@ def _has_records(spec: Spec, store: ResultStore) -> bool:
 
 def _tasks(names: Sequence[str] | None, metric: str | None, progress: Progress) -> list[Task]:
     """The tasks that are asked for and have the metric."""
-    from harness.errors import InputError, unknown_name
-    from harness.evaluation import choose_tasks
+    from harness.core.errors import InputError, unknown_name
+    from harness.running.plan import choose_tasks
 
     tasks = choose_tasks(names, progress)
     if metric is None:
@@ -179,8 +180,9 @@ def _printed(
     plan: Resampling,
     signatures: dict[str, str],
 ) -> str:
-    from harness.comparison import conclusion, entries, tables
-    from harness.escaping import json_text
+    from harness.core.escaping import json_text
+    from harness.report.comparison import entries, tables
+    from harness.report.conclusion import conclusion
     from harness.report.render import ENTRY_FORMATS, render, render_long
 
     if format == "json":

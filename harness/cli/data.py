@@ -10,8 +10,8 @@ import typer
 
 from harness.cli import say
 from harness.cli.options import DataDirOption, format_option
-from harness.errors import InputError
-from harness.escaping import terminal
+from harness.core.errors import InputError
+from harness.core.escaping import terminal
 from harness.report.render import TABLE_FORMATS, render, render_long
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ FetchArgument = Annotated[
 
 def _data(data_dir: Path | None, *, is_made: bool = False) -> DataDir:
     """The data directory; made if need be where `is_made`."""
+    from harness.core.files import user_path
     from harness.data import DataDir, open_data_dir
-    from harness.files import user_path
 
     if data_dir is None:
         raise InputError("no data directory: give --data-dir or set HARNESS_DATA")

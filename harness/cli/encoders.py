@@ -10,7 +10,7 @@ import typer
 
 from harness.cli import say
 from harness.cli.options import format_option
-from harness.errors import HarnessError, InputError
+from harness.core.errors import HarnessError, InputError
 from harness.report.render import ENTRY_FORMATS, render, render_long
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _COMMON = "Options of all: name=NAME (of its stored results), normalize=true (un
 class EncoderRow:
     """One alias or kind as it is printed; `encoder` is how to write it in a spec string, `state` is for this machine.
 
-    The other attributes are those of `harness.registry.EncoderInfo`; of one that is broken, nothing else is known.
+    The other attributes are those of `harness.encoders.registry.EncoderInfo`; a broken one has none of them.
     """
 
     encoder: str
@@ -54,8 +54,8 @@ def encoders(
 
 def _fetch(aliases: Sequence[str]) -> bool:
     """Fetch what the aliases need; whether all of it is here now. Nothing is fetched if one of them is no alias."""
-    from harness.containment import contained
-    from harness.registry import encoder_info, one_line
+    from harness.encoders.containment import contained
+    from harness.encoders.registry import encoder_info, one_line
 
     infos = {alias: encoder_info(alias) for alias in aliases}
     for alias, info in infos.items():
@@ -84,7 +84,7 @@ def _fetch(aliases: Sequence[str]) -> bool:
 
 def _rows() -> list[EncoderRow]:
     """Aliases first, then kinds; each sorted by name. What is both has a row of either."""
-    from harness.registry import encoder_info, encoder_names, one_line
+    from harness.encoders.registry import encoder_info, encoder_names, one_line
 
     rows = []
     for name in encoder_names():

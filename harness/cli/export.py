@@ -35,12 +35,12 @@ def export(
     mteb: DIR/results/MODEL/REVISION/TASK.json, scores divided by 100. STS17 (cosine Spearman and Pearson) and Tatoeba
     (xx -> en: accuracy and weighted F1), on the published data only; stderr says what is left out.
     """
-    from harness.errors import InputError
-    from harness.escaping import terminal_line
-    from harness.files import refuse_way_out, write_atomically
+    from harness.core.errors import InputError
+    from harness.core.escaping import terminal_line
+    from harness.core.files import refuse_way_out, write_atomically
     from harness.published.mteb import mteb_files
-    from harness.report.selection import select, stored
-    from harness.results import ResultStore
+    from harness.results.records import ResultStore
+    from harness.results.selection import select, stored
 
     results = results_folder(results)
     chosen, _ = select(stored(ResultStore(results)), encoder=encoder or (), task=task or ())

@@ -23,7 +23,7 @@ def import_results(
     mteb 1.11; of the tasks STS17, Tatoeba, BUCC and BUCC.v2. `show --published` and `report` set them beside what was
     measured. A second import of the same model, revision and task replaces the first. What `export` wrote is left out.
     """
-    from harness.escaping import terminal_line
+    from harness.core.escaping import terminal_line
     from harness.published.mteb_import import read_results, store
 
     results = results_folder(results)

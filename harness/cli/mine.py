@@ -108,13 +108,13 @@ def mine(
     """
     import numpy as np
 
-    from harness.cache import VectorCache
     from harness.cli.progress import watch
-    from harness.errors import InputError
-    from harness.escaping import terminal
+    from harness.core.errors import InputError
+    from harness.core.escaping import terminal
+    from harness.encoders.cache import VectorCache
+    from harness.encoders.registry import check_spec, failures_in_one_line, load_encoder
     from harness.mining import bitext
     from harness.mining import mine as mine_pairs
-    from harness.registry import check_spec, failures_in_one_line, load_encoder
 
     if threshold is not None and top is not None:
         raise InputError("--threshold and --top exclude each other; give one of them")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import say
-from harness.files import user_path
+from harness.core.files import user_path
 from harness.report.render import FORMATS, TABLE_FORMATS
 
 _RESULTS = "leaderboard-results"
@@ -38,7 +38,7 @@ def _set_cache(cache_dir: Path | None) -> Path | None:
     """
     if cache_dir is None:
         return None
-    from harness.cache import cache_folder
+    from harness.encoders.cache import cache_folder
 
     folder = cache_folder(cache_dir)  # `~` expanded, for the option is the variable too
     os.environ["HARNESS_CACHE"] = str(folder)

@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from harness.cli import say
-from harness.escaping import terminal
+from harness.core.escaping import terminal
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
     from harness.data.transfer import Progress as Download
     from harness.mining import Progress as Search
-    from harness.results import Result
+    from harness.results.records import Result
 
 _SECONDS = 30.0  # between two lines on a search
 
@@ -53,7 +53,7 @@ def download_bar(name: str) -> Iterator[Download | None]:
 
 
 class Watcher:
-    """A `harness.runner.Progress` that prints a line for each subset that is done."""
+    """A `harness.running.measure.Progress` that prints a line for each subset that is done."""
 
     def __init__(self, bars: Bars | None = None):
         self._bars = bars

@@ -25,10 +25,10 @@ def report(
     ] = False,
 ) -> None:
     """Write the pages of the results folder from the records, and print the files that changed."""
-    from harness.errors import InputError
-    from harness.escaping import terminal_line
+    from harness.core.errors import InputError
+    from harness.core.escaping import terminal_line
     from harness.report import pages
-    from harness.results import ResultStore
+    from harness.results.records import ResultStore
 
     results = results_folder(results)
     store = ResultStore(results)

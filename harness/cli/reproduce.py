@@ -40,11 +40,11 @@ def reproduce(
     measures it. Exit with 3 if a run failed.
     """
     from harness.cli.progress import watch
+    from harness.core.errors import InputError
     from harness.data import open_data_dir
-    from harness.errors import InputError
-    from harness.evaluation import run_suite
     from harness.published.reproduction import Reproduction, batches
     from harness.report.published import comparison_notes, stored_if_any
+    from harness.running.evaluate import run_suite
 
     results = results_folder(results)
     if not run and (device is not None or batch_size is not None):
@@ -84,7 +84,7 @@ def reproduce(
 
 
 def _choose(tables: Sequence[int]) -> list[PublishedScore]:
-    from harness.errors import InputError
+    from harness.core.errors import InputError
     from harness.published import paper_scores
 
     names = [f"Table {number}" for number in tables]

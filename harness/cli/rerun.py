@@ -18,7 +18,7 @@ from harness.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from harness.results import Result
+    from harness.results.records import Result
 
 
 def rerun(
@@ -43,15 +43,15 @@ def rerun(
     is stored.
     """
     from harness.cli.progress import watch
+    from harness.core.errors import InputError
+    from harness.core.files import temporary_folder
     from harness.data import open_data_dir
-    from harness.errors import InputError
-    from harness.files import temporary_folder
-    from harness.gate import Options, against, repeat
-    from harness.gate import text as check_text
+    from harness.encoders.spec import parse_spec
     from harness.report.record import find_record
-    from harness.report.selection import stored
-    from harness.results import ResultStore
-    from harness.spec import parse_spec
+    from harness.reproduction import Options, against, repeat
+    from harness.reproduction import text as check_text
+    from harness.results.records import ResultStore
+    from harness.results.selection import stored
 
     results = results_folder(results)
     everything = stored(ResultStore(results))
@@ -84,7 +84,7 @@ def rerun(
 
 
 def _printed(old: Result, new: Result) -> str:
-    from harness.escaping import terminal, visible
+    from harness.core.escaping import terminal, visible
     from harness.report.cells import Cell, Column, Row, Table
     from harness.report.record import differences
     from harness.report.render import render

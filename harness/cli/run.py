@@ -75,8 +75,8 @@ def run(
     per-item rows that are kept (RESULTS/rows/).
     """
     from harness.cli.progress import watch
-    from harness.errors import HarnessError, NameTakenError
-    from harness.evaluation import run_suite
+    from harness.core.errors import HarnessError, NameTakenError
+    from harness.running.evaluate import run_suite
 
     results = results_folder(results)
     with watch() as progress:
@@ -98,7 +98,7 @@ def run(
     if outcome.results:
         from harness.report.render import render
         from harness.report.tables import boards
-        from harness.significance.store import StatisticsStore
+        from harness.results.statistics import StatisticsStore
 
         tables = boards(outcome.results, failed=outcome.holes, statistics=StatisticsStore(results).of(outcome.results))
         typer.echo(render(tables))

@@ -52,12 +52,12 @@ def show(
     shown), p_zero (language bias against zero, corrected so too), n, signature, source ("measured", or a citation),
     fingerprint, dataset, dataset_sha256, created; with --published also row, measured, difference, note.
     """
-    from harness.errors import unknown_name
+    from harness.core.errors import unknown_name
     from harness.report.render import render, render_long
-    from harness.report.selection import select, stored
     from harness.report.tables import boards, long_form, sort_entries, sort_rows
-    from harness.results import Result, ResultStore
-    from harness.significance.store import StatisticsStore
+    from harness.results.records import Result, ResultStore
+    from harness.results.selection import select, stored
+    from harness.results.statistics import StatisticsStore
 
     results = results_folder(results)
     if record is not None:

@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
+from harness.core.errors import InputError, unknown_name
+from harness.core.schema import read_tables
 from harness.data.text import iter_lines
-from harness.errors import InputError, unknown_name
-from harness.schema import read_tables
 
 CATALOGUE_FILE = Path(__file__).with_name("catalogue.toml")
 CHECKSUMS_FILE = Path(__file__).with_name("checksums.sha256")

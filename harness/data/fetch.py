@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from harness.core.errors import InputError
+from harness.core.files import locked, replacing
 from harness.data.bucc import load_bucc
 from harness.data.catalogue import DataSet, Download
 from harness.data.inventory import PINS_NAME, expected_checksums, read_pins
@@ -22,8 +24,6 @@ from harness.data.sts17 import load_sts, subset_of
 from harness.data.stsb import read_korsts
 from harness.data.text import DAMAGES, REMEDY, open_content, unpacked
 from harness.data.transfer import Network, Progress, TransferError, discard, download, mirrored, unpack
-from harness.errors import InputError
-from harness.files import locked, replacing
 
 
 @dataclass(frozen=True)

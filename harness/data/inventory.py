@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from harness.core.errors import InputError
 from harness.data.catalogue import DataSet, read_checksums
 from harness.data.sources import DataDir, content_sha256, joint_sha256
-from harness.errors import InputError
 
 PINS_NAME = "checksums.sha256"
 

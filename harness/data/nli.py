@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
+from harness.core.errors import InputError
+from harness.core.schema import decoded
 from harness.data.text import REMEDY, iter_lines, tab_rows
-from harness.errors import InputError
-from harness.schema import decoded
 
 NLI_LABELS = ("contradiction", "entailment", "neutral")
 """The classes, in the order of their numbers."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from harness.core.errors import InputError
+from harness.core.files import user_path
+from harness.core.names import SAMPLE, Subset
 from harness.data.text import open_content
-from harness.errors import InputError
-from harness.files import user_path
-from harness.names import SAMPLE, Subset
 
 SAMPLE_DIR = Path(__file__).parent.parent / "sample"
 _TAG = re.compile(r"[a-z0-9-]+")

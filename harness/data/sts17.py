@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.core.errors import InputError
 from harness.data.sources import DataDir, Source
 from harness.data.text import REMEDY, iter_lines, parse_number, tab_rows
-from harness.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from harness.core.errors import InputError
 from harness.data.sources import DataDir, Source
 from harness.data.sts17 import STSPairs
 from harness.data.text import REMEDY, iter_lines, parse_number, tab_rows
-from harness.errors import InputError
 
 _ORIGINAL = ("genre", "filename", "year", "id", "score", "sentence1", "sentence2")
 _MULTI_MT = ("sentence1", "sentence2", "score")

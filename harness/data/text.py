@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
-from harness.errors import InputError
+from harness.core.errors import InputError
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

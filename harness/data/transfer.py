@@ -35,9 +35,9 @@ from urllib.request import (
     UnknownHandler,
 )
 
+from harness.core.errors import InputError
+from harness.core.files import leads_out
 from harness.data.text import DAMAGES, Allowance
-from harness.errors import InputError
-from harness.files import leads_out
 
 # Some servers refuse urllib's own name.
 _USER_AGENT = "multilingual-embedding-harness"

@@ -8,7 +8,7 @@ Matrix products of less precision only find candidates; selection, means and sco
 depends neither on the backend nor on the block size or the number of threads.
 """
 
-from harness.encoder import normalise, row_norms
+from harness.encoders.encoder import normalise, row_norms
 from harness.mining.margin import Margin, Retrieval, best_threshold, margin_scores, mine, precision_recall_f1
 from harness.mining.neighbours import Backend, Progress, available_backends, nearest
 from harness.mining.search import Neighbours

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import InputError, MissingExtraError
+from harness.core.errors import InputError, MissingExtraError
 from harness.mining.plain import Best, search
 from harness.mining.search import Ints, Neighbours, Side, both_sides, similarity
 

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.containment import InParts
+from harness.core.errors import InputError, LanguageError
+from harness.core.files import write_atomically, writing
 from harness.data.text import iter_lines
-from harness.encoder import Encoder
-from harness.errors import InputError, LanguageError
-from harness.files import write_atomically, writing
+from harness.encoders.containment import InParts
+from harness.encoders.encoder import Encoder
 from harness.mining.search import Floats, Ints
 
 _LANGUAGE = re.compile(r"[a-z]{2,3}")

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import InputError
+from harness.core.errors import InputError
 from harness.mining.blocks import Lists, best_of_lists, centre, slacks
 from harness.mining.search import Checkpoint, Floats, Neighbours, Report, Side
 

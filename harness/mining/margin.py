@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import unknown_name
+from harness.core.errors import unknown_name
 from harness.mining.neighbours import Backend, Progress, nearest
 from harness.mining.search import Floats, Ints, Neighbours
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import InputError, MissingExtraError, unknown_name
+from harness.core.errors import InputError, MissingExtraError, unknown_name
 from harness.mining.search import Neighbours, Side, both_sides, open_checkpoint
 
 Backend = Literal["auto", "numpy", "float32", "bfloat16", "cuda", "faiss"]

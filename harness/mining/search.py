@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.encoder import row_norms, scaled
-from harness.errors import InputError
-from harness.files import refuse_special, replacing, writing
+from harness.core.errors import InputError
+from harness.core.files import refuse_special, replacing, writing
+from harness.encoders.encoder import row_norms, scaled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

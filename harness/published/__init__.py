@@ -15,10 +15,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness.errors import HarnessError
-from harness.results import Result, mean_metrics
-from harness.schema import read_toml
-from harness.spec import Spec, parse_spec
+from harness.core.errors import HarnessError
+from harness.core.schema import read_toml
+from harness.encoders.spec import Spec, parse_spec
+from harness.results.records import Result, mean_metrics
 
 PAPER = "paper"
 # The paper first, and what is nearest to the origin of a figure before what repeats it.
@@ -246,7 +246,7 @@ def _changes(spec: Spec) -> dict[str, str]:
 
 def _opened(spec: Spec) -> tuple[object, str | None, dict[str, str]]:
     """What opens the model, where it is, and the options that differ from their defaults, an alias's own included."""
-    from harness.registry import encoder_info  # imports NumPy, and most specs are equal or different at sight
+    from harness.encoders.registry import encoder_info  # imports NumPy, and most specs are equal or different at sight
 
     info = encoder_info(spec.head)
     location = spec.location or info.location

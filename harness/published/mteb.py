@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from math import fsum
 from pathlib import PurePosixPath
 
+from harness.core.escaping import json_text
+from harness.core.names import Subset, check_name
 from harness.data.tatoeba import GROUPS
-from harness.escaping import json_text
-from harness.names import Subset, check_name
 from harness.published import source_file
-from harness.results import Result, seconds_of
+from harness.results.records import Result, seconds_of
 
 ORGANISATION = "multilingual-embedding-harness"
 """Of the models' names in mteb: what was measured here is not what mteb measured under a hub's name."""

@@ -21,11 +21,11 @@ from typing import Annotated, TypedDict, TypeVar
 
 import msgspec
 
-from harness.errors import InputError
-from harness.files import refuse_way_out, write_atomically
+from harness.core.errors import InputError
+from harness.core.files import refuse_way_out, write_atomically
+from harness.core.schema import Name, Number, read_json
 from harness.published import PublishedScore, published_scores, source_file
 from harness.published.mteb import BY_MTEB_NAME, ORGANISATION, SPLIT, MtebTask
-from harness.schema import Name, Number, read_json
 
 T = TypeVar("T")
 

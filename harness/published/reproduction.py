@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from harness.core.errors import HarnessError, InputError
 from harness.data import DataDir, Source
-from harness.errors import HarnessError, InputError
+from harness.encoders.registry import encoder_info
+from harness.encoders.spec import parse_spec
 from harness.published import Measured, Measurements, PublishedScore
-from harness.registry import encoder_info
-from harness.results import Result
-from harness.spec import parse_spec
+from harness.results.records import Result
 from harness.tasks import Task, get_task
 
 

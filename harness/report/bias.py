@@ -1,6 +1,6 @@
 """The finer view of language bias on its page: what joining two sets costs, and which set is over- or under-scored.
 
-Two tables of several encoders, and a heat map of each, drawn from the values of `harness.stats.joining`.
+Two tables of several encoders, and a heat map of each, drawn from the values of `harness.statistics.joining`.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from statistics import fmean
 
-from harness import escaping
-from harness.errors import InputError
-from harness.names import Subset, check_name
+from harness.core import escaping
+from harness.core.errors import InputError
+from harness.core.names import Subset, check_name
 from harness.report.cells import Cell, Column, Note, Row, Table
 from harness.report.markdown import markdown
 from harness.report.tables import encoder_labels, rank_encoders, split_sample, tag_notes
-from harness.results import Result
-from harness.significance.store import JOINING, JoiningValues, Statistics
+from harness.results.records import Result
+from harness.results.statistics import JOINING, JoiningValues, Statistics
 from harness.tasks.described import described
 
 _SHIFT = (

@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 
-from harness.names import Subset
+from harness.core.names import Subset
 from harness.report.cells import Cell, Note, p_text
-from harness.results import Result
-from harness.significance.board import Board, Key
-from harness.significance.store import Statistics
+from harness.results.records import Result
+from harness.results.statistics import Statistics
+from harness.statistics.board import Board, Key
 from harness.tasks import Metric
 from harness.tasks.described import metric_of, task_order
 

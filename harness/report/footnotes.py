@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
-from harness.results import Result
+from harness.results.records import Result
 
 
 def footnotes(results: Sequence[Result]) -> dict[str, list[str]]:

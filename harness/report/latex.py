@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from harness import escaping
+from harness.core import escaping
 from harness.report.cells import Cell, Column, Row, Table
 
 

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 
-from harness import escaping
+from harness.core import escaping
 
 
 def csv_text(entries: Sequence[Mapping[str, object]]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness import escaping
+from harness.core import escaping
 from harness.report.cells import Cell, Column, Note, Row, Table
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.names import Subset
+from harness.core.names import Subset
 from harness.report.cells import Cell, Column, Note, Row, Table
 from harness.report.figures import Figures
 from harness.report.footnotes import shorten
 from harness.report.tables import encoder_labels, encoder_rows, missing_note, rank_encoders, split_sample, tag_notes
-from harness.results import Result
-from harness.significance.board import Board, Key
-from harness.significance.store import Statistics
+from harness.results.records import Result
+from harness.results.statistics import Statistics
+from harness.statistics.board import Board, Key
 from harness.tasks.described import overview_columns, subset_order, task_order
 
 

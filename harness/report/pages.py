@@ -12,20 +12,20 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from harness import escaping
-from harness.errors import InputError
-from harness.files import refuse_special, refuse_way_out, write_atomically
-from harness.names import Subset, check_name
+from harness.core import escaping
+from harness.core.errors import InputError
+from harness.core.files import refuse_special, refuse_way_out, write_atomically
+from harness.core.names import Subset, check_name
 from harness.published import PublishedScore, published_scores
 from harness.published.mteb_import import imported_scores
 from harness.report.cells import Cell, Column, Row, Table
 from harness.report.markdown import markdown, markdown_grid
 from harness.report.overview import overview, provenance
 from harness.report.published import published_boards
-from harness.report.selection import stored
 from harness.report.tables import boards, split_sample
-from harness.results import Result, ResultStore
-from harness.significance.store import Statistics, StatisticsStore
+from harness.results.records import Result, ResultStore
+from harness.results.selection import stored
+from harness.results.statistics import Statistics, StatisticsStore
 from harness.tasks import Page, Task
 from harness.tasks.described import described, subset_order, task_order, title_of
 

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.names import Subset
+from harness.core.names import Subset
 from harness.published import Measured, Measurements, PublishedScore
 from harness.published.mteb_import import IMPORTED
 from harness.report.cells import MISSING, Cell, Column, Note, Row, Table
 from harness.report.figures import interval_note
-from harness.report.selection import stored
 from harness.report.tables import encoder_labels, rank_encoders
-from harness.results import Result, ResultStore
-from harness.significance.board import Board
-from harness.significance.store import Statistics
+from harness.results.records import Result, ResultStore
+from harness.results.selection import stored
+from harness.results.statistics import Statistics
+from harness.statistics.board import Board
 from harness.tasks.described import (
     board_title,
     described,

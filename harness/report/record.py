@@ -8,11 +8,11 @@ from dataclasses import asdict
 from math import isnan
 from pathlib import Path
 
-from harness import escaping
-from harness.errors import InputError, unknown_name
-from harness.names import Subset
-from harness.results import Result
-from harness.significance.store import Statistics, StatisticsStore
+from harness.core import escaping
+from harness.core.errors import InputError, unknown_name
+from harness.core.names import Subset
+from harness.results.records import Result
+from harness.results.statistics import Statistics, StatisticsStore
 from harness.tasks.described import metric_order, subset_order
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from harness.escaping import without_commands
+from harness.core.escaping import without_commands
 
 if TYPE_CHECKING:
     from harness.report.cells import Table

@@ -7,14 +7,14 @@ from dataclasses import replace
 from math import isnan, nan
 from typing import Any
 
-from harness.errors import unknown_name
-from harness.names import Subset
+from harness.core.errors import unknown_name
+from harness.core.names import Subset
 from harness.report.cells import MISSING, Cell, Column, Note, Row, Table
 from harness.report.figures import P_ZERO, Figures
 from harness.report.footnotes import footnotes
-from harness.results import Result
-from harness.significance.board import Board, Key
-from harness.significance.store import Statistics
+from harness.results.records import Result
+from harness.results.statistics import Statistics
+from harness.statistics.board import Board, Key
 from harness.tasks.described import (
     TAGS,
     board_title,

@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from harness.escaping import visible, without_commands
+from harness.core.escaping import visible, without_commands
 from harness.report.cells import Column, Note, Table
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from harness.errors import InputError, unknown_name
+from harness.core.errors import InputError, unknown_name
 from harness.tasks.task import Display, Encode, Metric, OverviewColumn, Page, Rows, Task
 
 __all__ = [

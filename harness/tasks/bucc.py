@@ -10,17 +10,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from harness.core.errors import InputError
 from harness.data import DataDir
 from harness.data.bucc import PAIRS, BUCCPair, BUCCSplit, bucc_sources, bucc_texts, load_bucc
 from harness.data.text import iter_lines
-from harness.errors import InputError
 from harness.tasks.task import Display, Encode, Metric, OverviewColumn, Rows, Task
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from harness.stats import Sample
+    from harness.statistics.samples import Sample
 
 READINGS = ("train", "test", "heldout")
 K = 4
@@ -137,14 +137,16 @@ def sample(rows: Sequence[Rows], metric: str) -> Sample:
 
     What is drawn is a sentence of the first file, with what each encoder extracts for it: pairs differ between
     encoders, sentences do not. Sentences without a gold pair for which no encoder extracts anything change no count;
-    they are left out. Thresholds are kept (see `harness.stats.f1`).
+    they are left out. Thresholds are kept (see `harness.statistics.f1`).
 
     Raises:
         InputError: the encoders have other gold pairs, or there is nothing to draw.
     """
     import numpy as np
 
-    from harness.stats import Ratio, Sample, f1, independent
+    from harness.statistics.metrics import Ratio, f1
+    from harness.statistics.resamples import independent
+    from harness.statistics.samples import Sample
 
     measure, _, reading = metric.partition("_")
     chosen = [_reading(of_encoder, reading) for of_encoder in rows]

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from harness.errors import InputError
-from harness.names import SAMPLE, Subset
+from harness.core.errors import InputError
+from harness.core.names import SAMPLE, Subset
 from harness.tasks import get_task, task_names
 from harness.tasks.task import Display, Metric, OverviewColumn, Task
 

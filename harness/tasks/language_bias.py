@@ -17,9 +17,9 @@ from harness.tasks.sts17 import data_sets as sts_data_sets
 from harness.tasks.task import Display, Encode, Metric, OverviewColumn, Page, Rows, Task
 
 if TYPE_CHECKING:
-    from harness.results import Result
-    from harness.significance.store import Statistics
-    from harness.stats import Sample
+    from harness.results.records import Result
+    from harness.results.statistics import Statistics
+    from harness.statistics.samples import Sample
 
 GROUPS = {"official6": tuple(name for name in STS_SUBSETS if name not in EXTENDED), "ten": STS_SUBSETS}
 
@@ -66,7 +66,9 @@ def sample(rows: Sequence[Rows], metric: str) -> Sample:
     """`expected`, `actual` or `difference` of several encoders' rows, resampled by source pairs."""
     import numpy as np
 
-    from harness.stats import Combination, Sample, gold_and_cosine, join, source_pairs, spearman
+    from harness.statistics.metrics import Combination, spearman
+    from harness.statistics.resamples import join
+    from harness.statistics.samples import Sample, gold_and_cosine, source_pairs
 
     names = rows[0]["set"].tolist()
     first = {name: place for place, name in reversed(list(enumerate(names)))}
@@ -92,7 +94,7 @@ def data_sets(group: str) -> tuple[str, ...]:
 
 def detail(rows: Rows) -> dict[str, Any]:
     """What joining every two sets costs, and how far each set is over- or under-scored."""
-    from harness.stats import joining
+    from harness.statistics.joining import joining
 
     return {"joining": joining(rows).as_dict()}
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
+from harness.core.errors import InputError
 from harness.data import DataDir, bundled_sample
 from harness.data.stsb import read_multi_mt, read_original
-from harness.errors import InputError
 from harness.tasks import all_tasks
 
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from harness.core.errors import InputError
+from harness.core.names import Subset
 from harness.data import DataDir, Source
 from harness.data.sts17 import CROSS_LINGUAL, EXTENDED, SAME_LANGUAGE, STS_SUBSETS, STSPairs, load_sts, sts_sources
-from harness.errors import InputError
-from harness.names import Subset
 from harness.tasks.task import Display, Encode, Metric, OverviewColumn, Rows, Task, tags_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from harness.stats import Sample
+    from harness.statistics.samples import Sample
 
 
 def cosine(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -68,7 +68,8 @@ def correlations(rows: Rows) -> dict[str, float]:
 
 def sample(rows: Sequence[Rows], metric: str) -> Sample:
     """`spearman` or `pearson` of several encoders' rows. Raises InputError if their pairs are not the same."""
-    from harness.stats import Sample, gold_and_cosine, pearson, source_pairs, spearman
+    from harness.statistics.metrics import pearson, spearman
+    from harness.statistics.samples import Sample, gold_and_cosine, source_pairs
 
     gold, cosine = gold_and_cosine(rows)
     return Sample((spearman if metric == "spearman" else pearson)(gold, cosine), source_pairs(gold))

@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from harness.core.names import Subset
 from harness.data import DataDir, Source
-from harness.names import Subset
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from harness.results import Result
-    from harness.significance.store import Statistics
-    from harness.stats import Sample
+    from harness.results.records import Result
+    from harness.results.statistics import Statistics
+    from harness.statistics.samples import Sample
 
     Encode = Callable[[Sequence[str], str | None], NDArray[np.float32]]
     Rows = Mapping[str, NDArray[Any]]
@@ -196,6 +196,14 @@ class Task:
     def full_signature(self) -> str:
         """The signature with the task's name and version in front, as records carry it."""
         return f"task:{self.name}|version:{self.version}|{self.signature}"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One task and the subsets of it that a run will do."""
+
+    task: Task
+    sources: list[Source]
 
 
 def tags_of(subsets: Iterable[str]) -> list[str]:

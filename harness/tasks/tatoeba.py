@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from harness.core.errors import InputError
+from harness.core.names import Subset
 from harness.data import DataDir
 from harness.data.tatoeba import GROUPS, TatoebaPairs, languages, load_tatoeba, resolve_language, tatoeba_sources
-from harness.errors import InputError
-from harness.names import Subset
 from harness.tasks.task import Display, Encode, Metric, OverviewColumn, Rows, Task, tags_of
 
 if TYPE_CHECKING:
-    from harness.stats import Sample
+    from harness.statistics.samples import Sample
 
 
 def rows(pairs: TatoebaPairs, encode: Encode) -> Rows:
@@ -60,7 +60,9 @@ def sample(rows: Sequence[Rows], metric: str) -> Sample:
     """
     import numpy as np
 
-    from harness.stats import Sample, independent, mean
+    from harness.statistics.metrics import mean
+    from harness.statistics.resamples import independent
+    from harness.statistics.samples import Sample
 
     n = len(rows[0]["item"])
     if any(len(of_encoder["item"]) != n for of_encoder in rows):

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from baselines import chargrams as module
-from baselines.chargrams import CharGrams
-from harness.encoder import check_vectors
-from harness.errors import InputError
-from harness.registry import load_encoder
+from baselines.adapters import chargrams as module
+from baselines.adapters.chargrams import CharGrams
+from harness.core.errors import InputError
+from harness.encoders.encoder import check_vectors
+from harness.encoders.registry import load_encoder
 from harness.testing import check_encoder
 
 MASK = 2**64 - 1
@@ -103,7 +103,8 @@ def test_case_width_and_spacing_do_not_count():
 
 
 def test_equal_in_another_process_with_other_string_hashes():
-    code = "from baselines.chargrams import CharGrams; print(CharGrams(dim=8).encode(['Grüße, 世界!']).tobytes().hex())"
+    code = "from baselines.adapters.chargrams import CharGrams\n"
+    code += "print(CharGrams(dim=8).encode(['Grüße, 世界!']).tobytes().hex())"
     found = {
         subprocess.run(
             [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, check=True, capture_output=True, text=True

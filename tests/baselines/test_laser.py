@@ -7,12 +7,12 @@ from command_line import one_line_error
 from http_files import Site, serve
 from laser_files import CHECKPOINT, CODES, DIM, GREEK, VOCABULARY, sample, write_laser
 
-from baselines import laser
+from baselines.adapters import laser
 from harness import evaluate
-from harness.cache import default_cache_dir
+from harness.core.errors import HarnessError, InputError
 from harness.data.tatoeba import languages
-from harness.errors import HarnessError, InputError
-from harness.registry import check_spec, encoder_info, load_encoder
+from harness.encoders.cache import default_cache_dir
+from harness.encoders.registry import check_spec, encoder_info, load_encoder
 from harness.testing import check_encoder
 
 torch = pytest.importorskip("torch")
@@ -282,7 +282,7 @@ def test_other_one_line_errors(folder, tmp_path, monkeypatch):
     if not torch.cuda.is_available():
         with pytest.raises(InputError, match="PyTorch has no GPU here"):
             load_encoder(f"laser:{folder}?device=cuda")
-    monkeypatch.setattr("harness.registry._is_module", lambda name: name != "laserembeddings")
+    monkeypatch.setattr("harness.encoders.registry._is_module", lambda name: name != "laserembeddings")
     with pytest.raises(HarnessError, match=r'needs: pip install "multilingual-embedding-harness\[laser\]"'):
         check_spec(f"laser:{folder}")
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from tiny_models import SENTENCES, write_bert, write_xlm_r
 
-from baselines.mean_pooling import load
-from harness.errors import InputError
-from harness.registry import load_encoder
+from baselines.adapters.mean_pooling import load
+from harness.core.errors import InputError
+from harness.encoders.registry import load_encoder
 from harness.testing import check_encoder
 
 torch = pytest.importorskip("torch")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from baselines.model_folder import check_folders, remove_work, replace_folder
-from harness.errors import InputError
+from baselines.training.model_folder import check_folders, remove_work, replace_folder
+from harness.core.errors import InputError
 
 
 def folder(path: Path, *names: str) -> Path:

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from tiny_models import SENTENCES, write_bert, write_sentence_transformer
 
-from baselines import mteb as adapter
-from baselines.mteb import MtebEncoder, load
-from baselines.sentence_transformer import load as load_sentence_transformer
-from harness.errors import InputError, MissingExtraError
-from harness.registry import EncoderInfo
+from baselines.adapters import mteb as adapter
+from baselines.adapters.mteb import MtebEncoder, load
+from baselines.adapters.sentence_transformer import load as load_sentence_transformer
+from harness.core.errors import InputError, MissingExtraError
+from harness.encoders.registry import EncoderInfo
 from harness.testing import check_encoder
 
 mteb = pytest.importorskip("mteb")
@@ -128,7 +128,7 @@ def test_without_mteb_the_extra_is_named():
     assert isinstance(adapter.mteb, EncoderInfo)
     script = (
         "import sys; sys.modules['mteb'] = None\n"
-        "from baselines.mteb import mteb\n"
+        "from baselines.adapters.mteb import mteb\n"
         "mteb.check_installed('encoder mteb:x')\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=dict(os.environ))

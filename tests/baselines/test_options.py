@@ -5,9 +5,9 @@ import pytest
 from tiny_models import SENTENCES, write_bert, write_sentence_transformer
 
 from baselines import wheels
-from harness.cache import default_cache_dir
-from harness.registry import EncoderInfo, encoder_info, encoder_names, load_encoder
-from harness.spec import option_types
+from harness.encoders.cache import default_cache_dir
+from harness.encoders.registry import EncoderInfo, encoder_info, encoder_names, load_encoder
+from harness.encoders.spec import option_types
 
 
 def options_of(info: EncoderInfo) -> dict:

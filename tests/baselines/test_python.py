@@ -5,8 +5,8 @@ import textwrap
 import numpy as np
 import pytest
 
-from harness.errors import InputError, MissingExtraError
-from harness.registry import check_spec, load_encoder
+from harness.core.errors import InputError, MissingExtraError
+from harness.encoders.registry import check_spec, load_encoder
 
 MODULE = '''
 from __future__ import annotations
@@ -15,10 +15,10 @@ import functools
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from harness.errors import MissingExtraError
+from harness.core.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from harness.encoder import Encoder
+    from harness.encoders.encoder import Encoder
 
 
 class Mine:
@@ -165,7 +165,7 @@ def test_errors_that_tell_what_to_do_pass_through(here):
 def test_current_directory_is_searched_as_by_python_m(here):
     code = """
         import sys
-        from harness.registry import load_encoder
+        from harness.encoders.registry import load_encoder
         sys.path = [entry for entry in sys.path if entry]
         print(load_encoder("python:my_encoders:factory").dim)
     """

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from tiny_models import SENTENCES, write_bert, write_sentence_transformer, write_xlm_r
 
-from baselines import huggingface
-from baselines.sentence_transformer import load
-from harness.errors import InputError
-from harness.registry import encoder_info, encoder_names, load_encoder
+from baselines.adapters import huggingface
+from baselines.adapters.sentence_transformer import load
+from harness.core.errors import InputError
+from harness.encoders.registry import encoder_info, encoder_names, load_encoder
 from harness.testing import check_encoder
 
 torch = pytest.importorskip("torch")
@@ -299,8 +299,8 @@ def test_a_model_in_the_hubs_local_cache_needs_no_hub_and_is_known_by_its_commit
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text(commit)
     program = (
-        "from baselines.aliases import HubModel, hub_encoder\n"
-        "from baselines.sentence_transformer import load\n"
+        "from baselines.adapters.aliases import HubModel, hub_encoder\n"
+        "from baselines.adapters.sentence_transformer import load\n"
         "model = HubModel(description='tiny', dim=16, location='example/tiny', licence='MIT')\n"
         "info = hub_encoder(model, mb=5)\n"
         "assert info.is_ready and info.download_mb == 0, info.download_mb\n"

@@ -21,14 +21,14 @@ from saved_models import (
     write_muse_cnn,
 )
 
-from baselines import tfhub as module
-from baselines import tfhub_cache
-from baselines.tfhub import load
-from baselines.tfhub_cache import cached_model
+from baselines.adapters import tfhub as module
+from baselines.adapters import tfhub_cache
+from baselines.adapters.tfhub import load
+from baselines.adapters.tfhub_cache import cached_model
 from harness import evaluate
-from harness.errors import InputError
+from harness.core.errors import InputError
+from harness.encoders.registry import encoder_info, load_encoder
 from harness.mining import normalise
-from harness.registry import encoder_info, load_encoder
 from harness.testing import check_encoder
 
 pytest.importorskip("tensorflow_text")
@@ -418,7 +418,7 @@ def test_beside_torch_in_one_process(folder, tmp_path):
 
 
 def test_importing_the_adapter_does_not_import_the_library():
-    code = "import sys, baselines.tfhub; assert not {'tensorflow', 'torch'} & sys.modules.keys()"
+    code = "import sys, baselines.adapters.tfhub; assert not {'tensorflow', 'torch'} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -17,9 +17,9 @@ WORDS = sorted({word.strip(",") for text in SENTENCES for word in text.split()})
 
 
 def test_names_on_the_model_card_are_text() -> None:
-    from baselines.nli import Trained
-    from baselines.train_baseline import model_card
-    from baselines.training_data import UsedFile
+    from baselines.training.nli import Trained
+    from baselines.training.train_baseline import model_card
+    from baselines.training.training_data import UsedFile
 
     def body(text: str) -> str:
         trained = Trained({text: text}, {"sts": 1}, None, {text: 1.0}, {text: 2.0})
@@ -140,5 +140,6 @@ def test_starts_that_cannot_be_used(torch_leaderboard, tmp_path):
 
 
 def test_the_command_imports_nothing_heavy():
-    code = "import sys, baselines.train_baseline; sys.exit(bool({'torch', 'numpy', 'transformers'} & set(sys.modules)))"
+    code = "import sys, baselines.training.train_baseline\n"
+    code += "sys.exit(bool({'torch', 'numpy', 'transformers'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

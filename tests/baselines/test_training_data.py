@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from baselines.training_data import load_nli, load_sts, read_sts
+from baselines.training.training_data import load_nli, load_sts, read_sts
+from harness.core.errors import InputError
 from harness.data import DataDir, open_data_dir
 from harness.data.nli import read_nli
-from harness.errors import InputError
 from harness.tasks.leakage import normal_form
 
 SNLI = "gold_label\tsentence1_parse\tsentence1\tsentence2\tlabel1\n"

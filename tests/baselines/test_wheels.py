@@ -12,9 +12,9 @@ from tiny_models import SENTENCES, write_bert, write_sentence_transformer
 from baselines import wheels
 from baselines.wheels import dequantise_q4_0, read_e5s1
 from harness import evaluate
-from harness.cache import default_cache_dir
-from harness.errors import InputError
-from harness.registry import encoder_info, load_encoder
+from harness.core.errors import InputError
+from harness.encoders.cache import default_cache_dir
+from harness.encoders.registry import encoder_info, load_encoder
 
 # Asked before any test gets a cache of its own (conftest.py).
 USERS_MODELS = default_cache_dir() / "models"

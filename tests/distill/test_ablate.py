@@ -16,13 +16,13 @@ from tiny_corpora import made_up_words, write_corpus
 
 from harness.cli import main
 from harness.data.sources import open_data_dir
-from harness.registry import load_encoder
+from harness.encoders.registry import load_encoder
 
 for module in ("torch", "sentence_transformers", "accelerate", "matplotlib"):
     pytest.importorskip(module)
 
-from distill.ablate import _gather, _resolved, ablate  # noqa: E402
-from distill.grid import EXPERIMENTS, Grid, Settings, read_grid  # noqa: E402
+from distill.experiments.ablate import _gather, _resolved, ablate  # noqa: E402
+from distill.experiments.grid import EXPERIMENTS, Grid, Settings, read_grid  # noqa: E402
 from distill.report import Watcher  # noqa: E402
 
 TEACHER = "chargrams?dim=24"

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from tiny_models import SENTENCES, write_bert, write_sentence_transformer, write_xlm_r
 
-from harness.cache import default_cache_dir
-from harness.errors import InputError, MissingExtraError
+from harness.core.errors import InputError, MissingExtraError
+from harness.encoders.cache import default_cache_dir
 from harness.testing import check_encoder
 
 torch = pytest.importorskip("torch")

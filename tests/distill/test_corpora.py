@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from distill.corpora import Corpus, find_corpora, open_corpus, read_pairs
-from harness.errors import InputError
+from harness.core.errors import InputError
 
 Write = Callable[[str, "bytes | str"], Path]
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from distill.development import Development, DevPairs, hold_out
+from harness.core.errors import InputError
 from harness.data.sources import DataDir
-from harness.errors import InputError
 from harness.tasks.leakage import EvaluationSentences
 
 NO_GUARD = EvaluationSentences([])

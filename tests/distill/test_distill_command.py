@@ -18,7 +18,7 @@ from fork_server import LEADERBOARD
 from tiny_corpora import write_corpus
 
 from harness.cli import main
-from harness.registry import encoder_info, load_encoder
+from harness.encoders.registry import encoder_info, load_encoder
 
 for module in ("torch", "sentence_transformers", "accelerate", "datasets", "matplotlib"):
     pytest.importorskip(module)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distill.pairs import _WIDE, REASONS, Filters
-from harness.errors import InputError
+from harness.core.errors import InputError
 from harness.tasks.leakage import EvaluationSentences
 
 NONE = EvaluationSentences([])

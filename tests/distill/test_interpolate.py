@@ -8,7 +8,7 @@ import shutil
 import pytest
 from tiny_models import SENTENCES, write_bert, write_sentence_transformer, write_xlm_r
 
-from harness.errors import InputError
+from harness.core.errors import InputError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sentence_transformers")

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from harness.errors import InputError
+from harness.core.errors import InputError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sentence_transformers")

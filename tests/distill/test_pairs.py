@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from distill.corpora import Corpus, find_corpora, read_pairs
 from distill.pairs import Filters, PairStore
-from harness.errors import InputError
+from harness.core.errors import InputError
 from harness.tasks.leakage import EvaluationSentences
 
 Write = Callable[[str, "bytes | str"], Path]

@@ -11,11 +11,12 @@ from hostile import HOSTILE, harmless, hidden, markdown_shape
 
 pytest.importorskip("torch")  # of the grid's losses
 
-from distill import ablation_page, report
-from distill.grid import Column, Grid, Row, Score, Settings, Table
+from distill import report
+from distill.experiments import ablation_page
+from distill.experiments.grid import Column, Grid, Row, Score, Settings, Table
 from distill.report import Effort, Trained, UsedCorpus, _is_restricted
-from harness.errors import InputError
-from harness.results import GitState
+from harness.core.errors import InputError
+from harness.results.records import GitState
 
 
 @pytest.mark.parametrize(

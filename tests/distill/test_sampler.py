@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from distill.sampler import MixedBatches
-from harness.errors import InputError
+from harness.core.errors import InputError
 
 
 def expected_draws(sizes: list[int], weights: list[float], temperature: float, repeats: int, total: int) -> list[float]:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from distill.static import load
-from harness.errors import InputError
-from harness.registry import load_encoder
+from harness.core.errors import InputError
+from harness.encoders.registry import load_encoder
 from harness.testing import SENTENCES, check_encoder
 
 torch = pytest.importorskip("torch")

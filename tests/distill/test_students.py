@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tiny_models import SENTENCES, write_bert, write_sentence_transformer, write_xlm_r
 
-from harness.errors import InputError
+from harness.core.errors import InputError
 
 torch = pytest.importorskip("torch")
 sentence_transformers = pytest.importorskip("sentence_transformers")

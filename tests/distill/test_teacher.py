@@ -8,7 +8,7 @@ from encoders import Counting
 
 import distill.teacher
 from distill.teacher import TeacherVectors
-from harness.errors import InputError
+from harness.core.errors import InputError
 
 DIM = 6
 SENTENCES = ["b" * length for length in (3, 9, 0, 5, 1, 7, 8, 2, 6, 4)]

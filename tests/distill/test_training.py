@@ -12,12 +12,12 @@ import pytest
 from tiny_corpora import write_corpus, write_word_swaps
 from tiny_models import SENTENCES, write_bert
 
-from baselines.huggingface import folder_digest
-from baselines.model_folder import only_training
+from baselines.adapters.huggingface import folder_digest
+from baselines.training.model_folder import only_training
 from distill.distillation import distill
 from distill.report import Watcher
 from distill.start import Start
-from harness.errors import InputError
+from harness.core.errors import InputError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sentence_transformers")

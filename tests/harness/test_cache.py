@@ -20,10 +20,11 @@ from encoders import Counting
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import cache, files
-from harness.cache import VectorCache, default_cache_dir
 from harness.cli import main
-from harness.errors import InputError, VectorError
+from harness.core import files
+from harness.core.errors import InputError, VectorError
+from harness.encoders import cache
+from harness.encoders.cache import VectorCache, default_cache_dir
 
 expected = Counting.row
 
@@ -430,7 +431,7 @@ def test_sentences_in_several_files_outlive_the_loss_of_one(tmp_path: Path) -> N
 ANOTHER_PROCESS = """
 import sys
 import numpy as np
-from harness.cache import VectorCache, default_cache_dir
+from harness.encoders.cache import VectorCache, default_cache_dir
 from harness.cli import main
 
 class Encoder:

@@ -1,4 +1,4 @@
-"""From rows to a comparison: planted encoders whose truth is known, harness.stats, SciPy, plain loops."""
+"""From rows to a comparison: planted encoders whose truth is known, harness.statistics, SciPy, plain loops."""
 
 from __future__ import annotations
 
@@ -10,33 +10,25 @@ import pytest
 import scipy.stats
 from samples import best_group, correlation
 
-from harness.cache import VectorCache
-from harness.comparison import (
-    compare_rows,
-    conclusion,
-    entries,
-    tables,
-    win_tie_loss,
-)
+from harness.core.errors import InputError
 from harness.data import Source
-from harness.errors import InputError
-from harness.evaluation import measure_rows
+from harness.encoders.cache import VectorCache
+from harness.report.comparison import entries, tables
+from harness.report.conclusion import conclusion
 from harness.report.render import render
 from harness.report.terminal import plain_text
-from harness.results import ResultStore
-from harness.rows import Measured
-from harness.runner import Planned, Run
-from harness.stats import (
-    Resampling,
-    average,
-    bca_interval,
-    bootstrap,
-    bootstrap_p,
-    compare,
-    rank_intervals,
-    sample_of,
-)
+from harness.results.records import ResultStore
+from harness.results.rows import Measured
+from harness.running.evaluate import measure_rows
+from harness.running.measure import Run
+from harness.statistics.bootstrap import bca_interval, bootstrap
+from harness.statistics.comparison import compare_rows, win_tie_loss
+from harness.statistics.ranks import rank_intervals
+from harness.statistics.resamples import Resampling
+from harness.statistics.samples import average, sample_of
+from harness.statistics.tests import bootstrap_p, compare
 from harness.tasks import get_task
+from harness.tasks.task import Planned
 
 PLAN = Resampling(resamples=1000)
 N = 120
@@ -381,7 +373,7 @@ class Broken:
 
 def test_an_encoder_that_fails_on_a_set_keeps_the_others(tmp_path):
     from harness.data import bundled_sample
-    from harness.runner import make_plan
+    from harness.running.plan import make_plan
 
     names = ["en-en@sample", "en-ar@sample", "en-de@sample", "en-es@sample", "en-fr@sample"]
     plan = make_plan([get_task("sts17")], bundled_sample(), names)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.containment import contained
+from harness.encoders.containment import contained
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs file descriptors as POSIX has them")
@@ -23,7 +23,7 @@ import ctypes, os, subprocess, sys
 
 held = sys.stdout
 file = open("file", "wb")  # takes the place of a stream that is closed
-from harness.containment import contained
+from harness.encoders.containment import contained
 
 def noise(word):
     print("print", word)

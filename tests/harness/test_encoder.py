@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from harness.encoder import Encoder, check_vectors
-from harness.errors import InputError
+from harness.core.errors import InputError
+from harness.encoders.encoder import Encoder, check_vectors
 
 
 class Two:

@@ -22,22 +22,22 @@ from markdown_it import MarkdownIt
 from mteb_files import sts_entry, task_result, write
 from result_records import record, sts, write_records
 
-from harness import escaping
 from harness.cli.encoders import EncoderRow, tables
 from harness.cli.progress import watch
 from harness.cli.rerun import _printed
-from harness.errors import InputError
-from harness.gate import Checked, Finding, github, junit, text
+from harness.core import escaping
+from harness.core.errors import InputError
 from harness.mining.bitext import read_sentences, to_tsv
 from harness.published.mteb import mteb_files
 from harness.report.cells import Cell, Column, Note, Table
 from harness.report.cells import Row as TableRow
 from harness.report.pages import BEGIN, END, make_pages, report
 from harness.report.render import render
-from harness.results import Dataset, GitState, Result
-from harness.significance.store import Entry, Statistics, digest
-from harness.tasks.bucc_audit import Candidate
-from harness.tasks.bucc_review import match_verdicts, read_review, write_review
+from harness.reproduction import Checked, Finding, github, junit, text
+from harness.results.records import Dataset, GitState, Result
+from harness.results.statistics import Entry, Statistics, digest
+from harness.review.audit import Candidate
+from harness.review.sheet import match_verdicts, read_review, write_review
 
 pytestmark = pytest.mark.slow
 
@@ -229,7 +229,7 @@ def test_a_comparison_with_an_encoder_that_fails(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "hostile_encoder.py").write_text(
-        "from baselines.chargrams import CharGrams\n"
+        "from baselines.adapters.chargrams import CharGrams\n"
         "class Fails(CharGrams):\n"
         "    def __init__(self):\n"
         "        super().__init__(dim=32)\n"

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from harness import files
-from harness.errors import InputError
+from harness.core import files
+from harness.core.errors import InputError
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from harness import files
+from harness.core import files
 
 with files.replacing(Path(sys.argv[1])) as stream:
     stream.write(b"half")
@@ -85,7 +85,7 @@ def test_a_folder_that_is_gone_lists_nothing(tmp_path: Path) -> None:
 CLAIMS = """
 import os, signal, sys
 from pathlib import Path
-from harness import files
+from harness.core import files
 
 with files.temporary_folder() as folder:
     print(folder, flush=True)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import index
-from harness.index import KEY_BYTES, Index
+from harness.encoders import shards as index
+from harness.encoders.shards import KEY_BYTES, Index
 
 # Few different bytes: keys that are in several shards, and others of which one half alone is the same.
 KEYS = st.tuples(st.sampled_from([b"\0" * 8, b"\xff" * 8, b"12345678", b"\0" * 7 + b"\1"]), st.binary(max_size=1)).map(

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.containment import InParts, is_out_of_memory
-from harness.errors import LanguageError, VectorError
+from harness.core.errors import LanguageError, VectorError
+from harness.encoders.containment import InParts, is_out_of_memory
 
 
 def error_of(call: Callable[[], object]) -> Exception:

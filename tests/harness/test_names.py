@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.names import Subset
+from harness.core.names import Subset
 
 
 @pytest.mark.parametrize(

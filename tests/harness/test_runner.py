@@ -13,16 +13,19 @@ import numpy as np
 import pytest
 from encoders import Letters
 
-from harness import evaluate, results, tasks
-from harness.cache import VectorCache
+from harness import evaluate, tasks
+from harness.core.errors import InputError, LanguageError, NameTakenError
+from harness.core.files import remove_unclaimed
+from harness.core.progress import Silent
 from harness.data import bundled_sample, open_data_dir
-from harness.errors import InputError, LanguageError, NameTakenError
-from harness.evaluation import measure_and_store, run_suite
-from harness.files import remove_unclaimed
-from harness.results import ResultStore
-from harness.runner import Items, Run, Silent, absent_sets, make_plan
-from harness.significance.store import StatisticsStore
-from harness.significance.update import update_statistics
+from harness.encoders.cache import VectorCache
+from harness.results import records as results
+from harness.results.records import ResultStore
+from harness.results.statistics import StatisticsStore
+from harness.running.evaluate import measure_and_store, run_suite
+from harness.running.measure import Run
+from harness.running.plan import Items, absent_sets, make_plan
+from harness.statistics.update import update_statistics
 
 ALL = [tasks.get_task(name) for name in tasks.task_names()]
 
@@ -67,8 +70,8 @@ def test_nine_sets_are_read_once_and_their_records_are_parsed_once(
             (folder / f"tatoeba.{code}-eng.{side}").write_text("a b\nabc\nxyz\n")
     tatoeba = tasks.get_task("tatoeba")
     task = replace(tatoeba, load=counting("loads", tatoeba.load))
-    monkeypatch.setattr("harness.results._parse", counting("parses", results._parse))
-    monkeypatch.setattr("harness.results._dump", counting("rewrites", results._dump))
+    monkeypatch.setattr("harness.results.records._parse", counting("parses", results._parse))
+    monkeypatch.setattr("harness.results.records._dump", counting("rewrites", results._dump))
     arguments = {"data_dir": tmp_path / "data", "results": tmp_path / "r", "cache_dir": tmp_path / "cache"}
     first = evaluate(Letters(), task, subsets=["deu", "fra"], **arguments)
     assert len(first) == 2 and counts == {"loads": 2, "rewrites": 2, "parses": 1}  # by the statistics
@@ -86,7 +89,7 @@ def test_a_large_set_is_not_kept_in_memory(tmp_path: Path, monkeypatch: pytest.M
         [replace(task, load=lambda s: loaded.append(s) or task.load(s))], bundled_sample(), ["avg-same@sample"]
     )
     [planned] = plan
-    monkeypatch.setattr("harness.runner._KEPT_BYTES", sum(f.stat().st_size for f in planned.sources[0].files))
+    monkeypatch.setattr("harness.running.measure._KEPT_BYTES", sum(f.stat().st_size for f in planned.sources[0].files))
     items = Items()
     for _ in range(2):
         items.read(plan)

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import InputError
-from harness.spec import Spec, parse_spec
+from harness.core.errors import InputError
+from harness.encoders.spec import Spec, parse_spec
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from result_records import record
 
-from harness.results import Result, ResultStore
-from harness.rows import save_rows
-from harness.runner import averages_of
+from harness.results.records import Result, ResultStore
+from harness.results.rows import save_rows
+from harness.running.measure import averages_of
 from harness.tasks import get_task
 
 N = 80

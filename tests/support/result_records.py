@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from harness.results import Dataset, GitState, Result, ResultStore
+from harness.results.records import Dataset, GitState, Result, ResultStore
 
 STS_SIGNATURE = "task:sts17|version:1|similarity:cosine"
 

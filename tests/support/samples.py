@@ -7,7 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.stats import Resampling, Sample, holm, randomisation_p, sample_of
+from harness.statistics.holm import holm
+from harness.statistics.resamples import Resampling
+from harness.statistics.samples import Sample, sample_of
+from harness.statistics.tests import randomisation_p
 from harness.tasks import Rows, get_task
 
 

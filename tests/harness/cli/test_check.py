@@ -14,9 +14,9 @@ import pytest
 from command_line import one_line_error
 from gate_runs import copy_sample, findings, leaderboard_here
 
+from harness.core.errors import InputError
 from harness.data import Source
-from harness.errors import InputError
-from harness.stats import Sample
+from harness.statistics.samples import Sample
 from harness.tasks.sts17 import sts17
 
 pytestmark = pytest.mark.slow
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
 
 ENCODERS = """
-from baselines.chargrams import CharGrams
+from baselines.adapters.chargrams import CharGrams
 
 class Failing(CharGrams):
     def encode(self, sentences, *, lang=None):
@@ -162,7 +162,7 @@ def test_an_encoder_that_is_not_ready_here_is_not_checked_unless_it_is_asked_for
     def load(spec: str, **options: object) -> None:
         raise InputError(f"{spec} cannot be fetched")
 
-    monkeypatch.setattr(sys.modules["harness.gate.repeat"], "load_encoder", load)
+    monkeypatch.setattr(sys.modules["harness.reproduction.repeat"], "load_encoder", load)
     assert check("--suite", "sample", "--encoder", "labse") == 1
     assert "encoder cannot be loaded: labse cannot be fetched" in capsys.readouterr().out
     assert {name: kinds for name, kinds in findings(here / "junit.xml").items() if "avg" not in name} == {

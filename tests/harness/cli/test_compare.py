@@ -17,7 +17,8 @@ from samples import correlation
 from scipy.stats import spearmanr
 
 from harness.cli import main
-from harness.stats import Resampling, bca_interval, bootstrap
+from harness.statistics.bootstrap import bca_interval, bootstrap
+from harness.statistics.resamples import Resampling
 
 Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -96,7 +97,7 @@ def test_planted_encoders(leaderboard: Leaderboard, tmp_path: Path) -> None:
     )
     assert found["signatures"]["sts17"].endswith("|resamples:500|seed:12345")
 
-    # The value is the one that `run` stores, the interval that of harness.stats on the rows that it keeps.
+    # The value is the one that `run` stores, the interval that of harness.statistics on the rows that it keeps.
     run = leaderboard("run", "--encoder", NOISY, *DATA[:4])
     assert run.returncode == 0, run.stderr
     columns = np.load(tmp_path / "results/rows/noisy/sts17/en-de@mine.npz")

@@ -9,15 +9,15 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from harness import registry
 from harness.cli.encoders import encoders
-from harness.errors import InputError, MissingExtraError
+from harness.core.errors import InputError, MissingExtraError
+from harness.encoders import registry
 
 PLUGIN = '''
 import sys
 from pathlib import Path
 
-from harness.registry import EncoderInfo
+from harness.encoders.registry import EncoderInfo
 
 WEIGHTS = Path(__file__).parent / "weights"
 

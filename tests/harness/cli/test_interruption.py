@@ -17,7 +17,7 @@ import encoders
 import numpy as np
 import pytest
 
-from harness.cache import VectorCache
+from harness.encoders.cache import VectorCache
 
 pytestmark = pytest.mark.slow
 

@@ -60,7 +60,7 @@ class Telling(Letters):
         self.kind, self.fingerprint = kind, kind
 
     def encode(self, sentences, *, lang=None):
-        from harness.errors import LanguageError
+        from harness.core.errors import LanguageError
 
         if self.kind == "crashing":
             raise RuntimeError("out of\\nletters")

@@ -14,7 +14,7 @@ import pytest
 from command_line import one_line_error
 
 from harness.cli import main
-from harness.files import user_path
+from harness.core.files import user_path
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs links, fifos and alarms")
 
@@ -141,7 +141,7 @@ def test_a_folder_in_the_place_of_rows_is_no_fault_of_the_encoder(capsys: pytest
 def test_a_lock_that_another_process_holds_is_named(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.files._PATIENCE", 0.05)
+    monkeypatch.setattr("harness.core.files._PATIENCE", 0.05)
     Path("results/records").mkdir(parents=True)
     with Path("results/records/.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -203,8 +203,8 @@ def test_an_error_without_a_type_of_its_own_is_a_bug(
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError("ours")
 
-    monkeypatch.setattr("harness.evaluation.run_suite", fails)
+    monkeypatch.setattr("harness.running.evaluate.run_suite", fails)
     done = called(capsys, *RUN)
     assert done.returncode == 70 and "Traceback" in done.stderr
-    monkeypatch.setattr("harness.evaluation.run_suite", lambda *_, **__: user_path("~nobody-here/x"))
+    monkeypatch.setattr("harness.running.evaluate.run_suite", lambda *_, **__: user_path("~nobody-here/x"))
     assert one_line_error(called(capsys, *RUN)).startswith("~nobody-here/x: ")

@@ -10,9 +10,9 @@ import pytest
 from gate_runs import leaderboard_here
 from result_records import sts, write_records
 
-from harness.registry import runs_code
-from harness.results import ResultStore
-from harness.spec import parse_spec
+from harness.encoders.registry import runs_code
+from harness.encoders.spec import parse_spec
+from harness.results.records import ResultStore
 
 MODULE = """
 from pathlib import Path
@@ -20,7 +20,7 @@ from pathlib import Path
 Path("imported").touch()
 
 def letters():
-    from baselines.chargrams import CharGrams
+    from baselines.adapters.chargrams import CharGrams
     Path("called").touch()
     return CharGrams(dim=64, name="letters")
 """

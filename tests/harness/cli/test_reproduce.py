@@ -17,12 +17,12 @@ from types import ModuleType
 import pytest
 from result_records import record, sts, write_records
 
-from baselines.chargrams import CharGrams
-from harness import registry
+from baselines.adapters.chargrams import CharGrams
 from harness.cli import main
 from harness.data.sources import SAMPLE_DIR, Source
-from harness.registry import EncoderInfo
-from harness.results import Dataset, ResultStore
+from harness.encoders import registry
+from harness.encoders.registry import EncoderInfo
+from harness.results.records import Dataset, ResultStore
 
 Reproduce = Callable[..., "tuple[int, list[str], str]"]
 
@@ -65,7 +65,7 @@ def labse_here(monkeypatch: pytest.MonkeyPatch) -> None:
     module.laser = EncoderInfo(factory=broken, description="", backend="")  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     offered = dict(registry._entry_points())
-    for name, value in (("labse", "baselines.chargrams:chargrams"), ("laser", "made_up_encoders:laser")):
+    for name, value in (("labse", "baselines.adapters.chargrams:chargrams"), ("laser", "made_up_encoders:laser")):
         offered[name] = [EntryPoint(name, value, registry.GROUP)]
     monkeypatch.setattr(registry, "_entry_points", lambda: offered)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.errors import InputError
 from harness.data import DataDir
 from harness.data.bucc import bucc_sources, load_bucc
-from harness.errors import InputError
 
 Write = Callable[[str, "bytes | str"], Path]
 DE, EN, GOLD = (

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.errors import InputError
 from harness.data import DataDir, Source, bundled_sample
 from harness.data.bucc import bucc_sources
 from harness.data.catalogue import CHECKSUMS_FILE, catalogue, find_set, read_checksums
 from harness.data.inventory import set_status, verify_set
 from harness.data.sts17 import sts_sources
 from harness.data.tatoeba import languages, tatoeba_sources
-from harness.errors import InputError
 from harness.tasks import get_task
 
 Write = Callable[[str, "bytes | str"], Path]

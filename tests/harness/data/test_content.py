@@ -10,12 +10,12 @@ import pytest
 from archives import tarred, zipped
 from http_files import Site
 
+from harness.core.errors import InputError
 from harness.data import DataDir
 from harness.data.catalogue import DataSet, catalogue, find_set
 from harness.data.fetch import fetch_set
 from harness.data.parallel import parallel_corpora
 from harness.data.transfer import Network
-from harness.errors import InputError
 
 Write = Callable[[str, "bytes | str"], Path]
 

@@ -13,9 +13,9 @@ from http_files import Site
 from typer.testing import CliRunner, Result
 
 from harness.cli.data import app
+from harness.core.errors import InputError
 from harness.data import DataDir, open_data_dir
 from harness.data.catalogue import catalogue
-from harness.errors import InputError
 
 Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
 Write = Callable[[str, "bytes | str"], Path]

@@ -20,13 +20,13 @@ import pytest
 from archives import tarred, zipped
 from http_files import Site
 
+from harness.core.errors import InputError
 from harness.data import DataDir
 from harness.data.catalogue import DataSet, Download, catalogue, find_set
 from harness.data.fetch import Fetched, fetch_set
 from harness.data.inventory import read_pins
 from harness.data.sts17 import load_sts, sts_sources
 from harness.data.transfer import Network, TransferError, discard, download, mirrored, unpack
-from harness.errors import InputError
 
 CONTENT = bytes(range(256)) * 1000
 ONCE: dict[str, Any] = {"limit": 10**6, "network": Network(attempts=1, timeout=5, wait=0)}

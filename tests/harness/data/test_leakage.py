@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.core.errors import InputError
 from harness.data import DataDir, bundled_sample, open_data_dir
 from harness.data.sources import SAMPLE_DIR
 from harness.data.sts17 import load_sts, sts_sources
-from harness.errors import InputError
 from harness.tasks.leakage import (
     EvaluationSentences,
     evaluation_sentences,

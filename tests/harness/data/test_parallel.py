@@ -9,8 +9,8 @@ from http_files import Site
 from typer.testing import CliRunner, Result
 
 from harness.cli.data import app
+from harness.core.errors import InputError
 from harness.data.parallel import parallel_corpora
-from harness.errors import InputError
 
 NAMES = "GlobalVoices TED2020 NewsCommentary WikiMatrix Tatoeba Europarl OpenSubtitles2018 UNPC MUSE Wikititles JW300"
 OPUS = "/OPUS-TED2020/v1/moses"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.core.errors import InputError
 from harness.data.sources import content_sha256
 from harness.data.text import iter_lines, open_content, parse_number, read_lines
-from harness.errors import InputError
 
 # Everything that str.splitlines splits at, and that these files must not be split at.
 NOT_LINE_ENDS = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029\r"

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.cache import VectorCache
-from harness.errors import VectorError
-from harness.gate.vectors import APART, SAMPLE, Audited
+from harness.core.errors import VectorError
+from harness.encoders.cache import VectorCache
+from harness.reproduction.vectors import APART, SAMPLE, Audited
 
 SENTENCES = [f"sentence {number}" for number in range(200)]
 

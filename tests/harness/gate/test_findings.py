@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from result_records import record, sts
 
-from harness.errors import InputError
-from harness.gate import Checked, Finding, check_records, compare_records, tolerances
-from harness.gate.findings import differing
-from harness.results import Dataset, Result, ResultStore
+from harness.core.errors import InputError
+from harness.reproduction import Checked, Finding, check_records, compare_records, tolerances
+from harness.reproduction.findings import differing
+from harness.results.records import Dataset, Result, ResultStore
 
 OLD = record("muse", "sts17", "en-en", {"spearman": 80.0, "pearson": 79.0})
 

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from harness.gate import CACHE, Checked, Finding, github, junit, text, verdict
-from harness.results import RecordKey
+from harness.reproduction import CACHE, Checked, Finding, github, junit, text, verdict
+from harness.results.records import RecordKey
 
 SCORE = Finding("score", "spearman", "spearman 80 -> 79 (-1)", 80.0, 79.0, 0.05, "p 0.012")
 DATA = Finding("data", "a.txt", "data: a.txt: sha256 1 -> 2", "1", "2")

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 from gate_runs import copy_sample, findings, leaderboard_here
 
-from baselines.chargrams import CharGrams
+from baselines.adapters.chargrams import CharGrams
 from harness import mining
-from harness.cache import VectorCache
 from harness.data.sts17 import _TRACKS, _Track
+from harness.encoders.cache import VectorCache
 from harness.mining import best_threshold
 from harness.tasks.bucc import bucc
 from harness.tasks.sts17 import sts17

@@ -79,7 +79,7 @@ def test_2_and_3_in_the_code_of_an_adapter(
     check: Callable[..., dict[str, set[str]]], plant: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The fingerprint says that nothing has changed; the scores do not."""
-    from baselines.sentence_transformer import SentenceTransformerEncoder
+    from baselines.adapters.sentence_transformer import SentenceTransformerEncoder
 
     original = SentenceTransformerEncoder.__init__
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.errors import InputError, MissingExtraError
+from harness.core.errors import InputError, MissingExtraError
 from harness.mining import Neighbours, Progress, nearest
 from harness.mining.approximate import choose_index, nearest_approximate
 

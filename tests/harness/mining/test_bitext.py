@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from harness.errors import InputError
+from harness.core.errors import InputError
 from harness.mining.bitext import language_of, n_best, read_sentences, to_tsv
 
 # Few characters, so that blank and repeated lines come up; of Python's line ends all but the line feed.

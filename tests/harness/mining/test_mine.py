@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from mining_oracle import mine_oracle, threshold_oracle, unit_vectors
 
-from harness.errors import InputError
+from harness.core.errors import InputError
 from harness.mining import best_threshold, margin_scores, mine, nearest, normalise, precision_recall_f1
 
 MARGINS = ("ratio", "distance", "absolute")

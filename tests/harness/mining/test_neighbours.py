@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.errors import InputError, MissingExtraError
+from harness.core.errors import InputError, MissingExtraError
 from harness.mining import Neighbours, Progress, available_backends, mine, nearest
 
 

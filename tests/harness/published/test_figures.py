@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pytest
 
+from harness.encoders.registry import encoder_names
+from harness.encoders.spec import parse_spec
 from harness.published import PublishedScore, paper_scores, published_scores
-from harness.registry import encoder_names
-from harness.spec import parse_spec
 from harness.tasks import get_task, task_names
 
 HALF = Decimal("0.0500001")  # of the last printed digit of most tables

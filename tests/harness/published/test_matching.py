@@ -6,7 +6,7 @@ import pytest
 from result_records import record, sts
 
 from harness.published import Measurements, PublishedScore, published_scores, same_model
-from harness.results import Dataset
+from harness.results.records import Dataset
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from result_records import record, sts
 
 from harness.published.mteb import mteb_files
-from harness.results import Dataset
+from harness.results.records import Dataset
 
 PUBLISHED = Dataset("sts17", "ab" * 32, {}, True)
 

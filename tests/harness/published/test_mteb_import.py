@@ -18,12 +18,12 @@ from mteb_files import (
 )
 from result_records import record, sts
 
-from harness.errors import InputError
+from harness.core.errors import InputError
 from harness.published import Measurements
 from harness.published.mteb import mteb_files
 from harness.published.mteb_import import imported_scores, read_results, store
 from harness.report.published import published_boards, with_published
-from harness.results import ResultStore
+from harness.results.records import ResultStore
 
 
 @pytest.fixture

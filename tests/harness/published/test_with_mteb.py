@@ -111,7 +111,7 @@ def measured_by_mteb(tmp_path_factory):
 
 
 def test_what_mteb_measures_is_what_we_measure(measured_by_mteb):
-    from baselines.sentence_transformer import load
+    from baselines.adapters.sentence_transformer import load
 
     folder, pairs, cache = measured_by_mteb
     encoder = load(str(folder), device="cpu")

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from result_records import record
 
-from harness.errors import InputError
+from harness.core.errors import InputError
 from harness.report.bias import bias_tables, finer_view, heat_map
 from harness.report.terminal import plain_text
-from harness.significance.store import Entry, Statistics, digest
-from harness.stats import Joining
+from harness.results.statistics import Entry, Statistics, digest
+from harness.statistics.joining import Joining
 
 SVG = "{http://www.w3.org/2000/svg}"
 

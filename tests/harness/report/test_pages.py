@@ -11,12 +11,12 @@ import pytest
 from measured_rows import store_measured, sts_rows
 from result_records import STS_SIGNATURE, record, small_board, sts, write_records
 
-from harness.errors import InputError
+from harness.core.errors import InputError
 from harness.published import published_scores
 from harness.report.pages import BEGIN, END, make_pages, outdated, report
-from harness.results import GitState, ResultStore
-from harness.significance.update import update_statistics
-from harness.stats import Resampling
+from harness.results.records import GitState, ResultStore
+from harness.statistics.resamples import Resampling
+from harness.statistics.update import update_statistics
 from harness.tasks import get_task
 
 README = f"# Mine\n\n{BEGIN}\nold\n{END}\n\nThe end.\n"

@@ -15,7 +15,7 @@ from harness.report.cells import Cell, Column, Note, Row, Table
 from harness.report.render import ENTRY_FORMATS, FORMATS, TABLE_FORMATS, render, render_long
 from harness.report.tables import boards, long_form
 from harness.report.terminal import plain_text
-from harness.significance.store import Entry, Statistics, digest
+from harness.results.statistics import Entry, Statistics, digest
 
 
 @pytest.fixture

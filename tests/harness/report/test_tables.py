@@ -10,8 +10,8 @@ from result_records import STS_SIGNATURE, record, small_board, sts
 
 from harness.report.cells import Cell, Table
 from harness.report.tables import boards, long_form, sort_rows
-from harness.results import Dataset, Result
-from harness.significance.store import Entry, Statistics, digest
+from harness.results.records import Dataset, Result
+from harness.results.statistics import Entry, Statistics, digest
 from harness.tasks import all_tasks
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from result_records import record, sts
 
-from harness.errors import InputError
-from harness.results import Result
-from harness.significance.board import Board, Standing
-from harness.significance.holm import holm
-from harness.significance.store import Entry, Statistics, digest
+from harness.core.errors import InputError
+from harness.results.records import Result
+from harness.results.statistics import Entry, Statistics, digest
+from harness.statistics.board import Board, Standing
+from harness.statistics.holm import holm
 
 
 def standing(results: list[Result], metric: str, statistics: Statistics) -> Standing:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from result_records import sts, write_records
 
-from harness.errors import InputError
-from harness.results import Dataset, Result, ResultStore
-from harness.significance.store import Entry, Statistics, StatisticsStore, digest
+from harness.core.errors import InputError
+from harness.results.records import Dataset, Result, ResultStore
+from harness.results.statistics import Entry, Statistics, StatisticsStore, digest
 
 NAMES = tuple("abcdef")
 

@@ -1,4 +1,4 @@
-"""Statistics from rows: the numbers of SciPy and of `harness.stats`, and nothing computed twice."""
+"""Statistics from rows: the numbers of SciPy and of `harness.statistics`, and nothing computed twice."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.stats
+from harness.significance import update
 from measured_rows import N, store_measured, sts_rows
 
-from harness.errors import InputError
-from harness.results import Dataset, ResultStore
-from harness.rows import rows_file
-from harness.runner import Silent
-from harness.significance import update
-from harness.significance.store import StatisticsStore
-from harness.significance.update import update_statistics
-from harness.stats import Resampling, average, bca_interval, bootstrap, compare, joining, sample_of
+from harness.core.errors import InputError
+from harness.core.progress import Silent
+from harness.results.records import Dataset, ResultStore
+from harness.results.rows import rows_file
+from harness.results.statistics import StatisticsStore
+from harness.statistics.bootstrap import bca_interval, bootstrap
+from harness.statistics.joining import joining
+from harness.statistics.resamples import Resampling
+from harness.statistics.samples import average, sample_of
+from harness.statistics.tests import compare
+from harness.statistics.update import update_statistics
 from harness.tasks import get_task, sts17
 
 PLAN = Resampling(resamples=500)

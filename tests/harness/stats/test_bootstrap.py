@@ -10,25 +10,13 @@ import scipy.stats
 from samples import accuracy, correlation
 from scipy.stats import binomtest, spearmanr
 
-from harness.errors import InputError
-from harness.stats import (
-    Interval,
-    Resampling,
-    Sample,
-    Units,
-    average,
-    bca_interval,
-    bootstrap,
-    bootstrap_each,
-    independent,
-    join,
-    mean,
-    percentile_interval,
-    rank_intervals,
-    spearman,
-)
-from harness.stats import resamples as module
-from harness.stats.resamples import bootstrap_counts, leave_one_out, swaps
+from harness.core.errors import InputError
+from harness.statistics import resamples as module
+from harness.statistics.bootstrap import Interval, bca_interval, bootstrap, bootstrap_each, percentile_interval
+from harness.statistics.metrics import mean, spearman
+from harness.statistics.ranks import rank_intervals
+from harness.statistics.resamples import Resampling, Units, bootstrap_counts, independent, join, leave_one_out, swaps
+from harness.statistics.samples import Sample, average
 
 
 def rho(gold, score):

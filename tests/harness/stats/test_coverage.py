@@ -8,18 +8,11 @@ import numpy as np
 import pytest
 from samples import correlation
 
-from harness.stats import (
-    Resampling,
-    Sample,
-    average,
-    bca_interval,
-    bootstrap,
-    bootstrap_p,
-    independent,
-    percentile_interval,
-    randomisation_p,
-    spearman,
-)
+from harness.statistics.bootstrap import bca_interval, bootstrap, percentile_interval
+from harness.statistics.metrics import spearman
+from harness.statistics.resamples import Resampling, independent
+from harness.statistics.samples import Sample, average
+from harness.statistics.tests import bootstrap_p, randomisation_p
 
 TIMES = 300
 PLAN = Resampling(resamples=400)

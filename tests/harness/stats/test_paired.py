@@ -12,23 +12,13 @@ from hypothesis import strategies as st
 from samples import best_group, correlation
 from scipy.stats import pearsonr, rankdata
 
-from harness.errors import InputError
-from harness.stats import (
-    Resampling,
-    Sample,
-    average,
-    bootstrap,
-    bootstrap_p,
-    compare,
-    f1,
-    holm,
-    independent,
-    join,
-    mean,
-    pearson,
-    randomisation_p,
-    spearman,
-)
+from harness.core.errors import InputError
+from harness.statistics.bootstrap import bootstrap
+from harness.statistics.holm import holm
+from harness.statistics.metrics import f1, mean, pearson, spearman
+from harness.statistics.resamples import Resampling, independent, join
+from harness.statistics.samples import Sample, average
+from harness.statistics.tests import bootstrap_p, compare, randomisation_p
 
 
 def two_encoders(n=80, seed=0, errors=(0.5, 0.65)):

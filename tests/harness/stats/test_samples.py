@@ -9,9 +9,10 @@ import pytest
 from samples import language_bias, mining
 from scipy.stats import spearmanr
 
-from harness.errors import InputError
-from harness.stats import Resampling, average, bca_interval, bootstrap, sample_of
-from harness.stats.resamples import bootstrap_counts
+from harness.core.errors import InputError
+from harness.statistics.bootstrap import bca_interval, bootstrap
+from harness.statistics.resamples import Resampling, bootstrap_counts
+from harness.statistics.samples import average, sample_of
 from harness.tasks import get_task
 
 SETS = ("en-en", "es-es", "en-de")

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from scipy.stats import pearsonr, rankdata, spearmanr
 from sklearn.metrics import f1_score
 
-from harness.errors import InputError
-from harness.stats import f1, mean, pearson, spearman
-from harness.stats.statistics import Aggregated, Combination
+from harness.core.errors import InputError
+from harness.statistics.metrics import Aggregated, Combination, f1, mean, pearson, spearman
 
 REFERENCES = {"spearman": (spearman, spearmanr), "pearson": (pearson, pearsonr)}
 

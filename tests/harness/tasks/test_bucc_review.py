@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import InputError
-from harness.tasks.bucc_audit import Candidate
-from harness.tasks.bucc_review import check_origin, match_verdicts, read_review, write_review
+from harness.core.errors import InputError
+from harness.review.audit import Candidate
+from harness.review.sheet import check_origin, match_verdicts, read_review, write_review
 
 SENTENCES = [
     ("Ein Satz.", "A sentence."),

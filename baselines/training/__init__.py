@@ -1,0 +1,1 @@
+"""Training sentence encoders: what the NLI-tuned baselines and the students share."""

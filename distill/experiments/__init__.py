@@ -1,0 +1,1 @@
+"""The ablations of the paper: grids of distillations, found through their command alone."""

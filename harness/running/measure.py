@@ -1,0 +1,183 @@
+"""Planning and measuring: encoder x task x subset; each set is read once, each distinct sentence encoded once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from functools import partial
+from hashlib import sha256
+from math import isfinite
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core import provenance
+from harness.core.errors import HarnessError, LanguageError, VectorError
+from harness.core.progress import Progress, Silent
+from harness.data import Source
+from harness.encoders.cache import EncoderVectors, VectorCache
+from harness.encoders.encoder import Encoder
+from harness.results.records import Dataset, Identity, RecordKey, Result, ResultStore, mean_metrics
+from harness.running.plan import Items, identity_of, sets_of
+from harness.tasks import Rows, Task
+from harness.tasks.task import Planned
+
+
+class Failure(NamedTuple):
+    """An error in place of results: of one subset, or (both names empty) of all that an encoder had to do."""
+
+    encoder: str
+    task: str
+    subset: str
+    error: Exception
+
+    @property
+    def key(self) -> RecordKey:
+        """The names of the record that is missing."""
+        return RecordKey(self.encoder, self.task, self.subset)
+
+
+@dataclass(frozen=True)
+class Run:
+    """How encoders are measured.
+
+    Attributes:
+        cache: where vectors are kept.
+        store: where results are kept; None keeps them nowhere.
+        fresh: measure again what is stored (vectors still come from the cache).
+        save_rows: keep the per-item rows as "npz", "jsonl" or "parquet", and measure again a stored subset without
+            them; by default they are kept as "npz" of what is measured anyway.
+        progress: who wants to know.
+        replace: remove what is stored under an encoder's name if it is of other weights or options (all of it, in one
+            step, when the first new subset is there); without, such an encoder is refused.
+        items: of the sets, as far as they have been read.
+    """
+
+    cache: VectorCache
+    store: ResultStore | None = None
+    fresh: bool = False
+    save_rows: str | None = None
+    progress: Progress = field(default_factory=Silent)
+    replace: bool = False
+    items: Items = field(default_factory=Items)
+
+    def measure(
+        self,
+        encoder: Encoder,
+        plan: Sequence[Planned],
+        take: Callable[[Task, Result, Rows | None], None],
+        known: Callable[[Task, Identity], tuple[Result, Rows | None] | None],
+        *,
+        spec: str = "",
+        modules: Sequence[str] = (),
+    ) -> list[Failure]:
+        """Measure an encoder on one set after another, and return what failed; stores nothing but vectors.
+
+        An error of the encoder's own, a language that it cannot take among them, fails one subset; vectors that are
+        none fail what is left.
+
+        Args:
+            take: is given what was measured on each set, or is known.
+            known: gives the result of an earlier measurement (and its rows, if `take` wants them), or None.
+            spec, modules: for the records: what names the encoder, and the Python modules that it runs on.
+
+        Raises:
+            HarnessError: any other error, of `take` too: bad data, a full disk.
+        """
+        sets = sets_of(plan)
+        failures: list[Failure] = []
+        self.progress.start(encoder.name, len(sets))
+        with self.cache.of(encoder) as vectors:
+            for task, source in sets:
+                try:
+                    stored = known(task, identity_of(encoder.name, encoder.fingerprint, task, source))
+                    result, rows = stored or self._measured(encoder, vectors, task, source)
+                    if not stored:
+                        result = replace(result, spec=spec, versions=provenance.versions(modules))
+                    take(task, result, rows)
+                except Exception as error:
+                    if isinstance(error, HarnessError) and not isinstance(error, VectorError | LanguageError):
+                        raise
+                    failures.append(Failure(encoder.name, task.name, source.subset, error))
+                    self.progress.fail(*failures[-1])
+                    if isinstance(error, VectorError):
+                        break
+                else:
+                    self.progress.finish(result, task.main_metric, stored is not None)
+        return failures
+
+    def _measured(self, encoder: Encoder, vectors: EncoderVectors, task: Task, source: Source) -> tuple[Result, Rows]:
+        start = time.perf_counter()
+        n_distinct, seconds = 0, 0.0
+        zero: set[str] = set()
+
+        def encode(sentences: Sequence[str], lang: str | None) -> NDArray[np.float32]:
+            nonlocal n_distinct, seconds
+            encoded = vectors.encode(sentences, lang, partial(self.progress.encoding, task.name, source.subset))
+            n_distinct, seconds = n_distinct + encoded.n_distinct, seconds + encoded.seconds
+            zero.update(sentences[i] for i in np.flatnonzero(~encoded.vectors.any(axis=1)).tolist())
+            return encoded.vectors
+
+        items = self.items.of(task, source)
+        rows = task.rows(items, encode)
+        metrics = task.aggregate(rows)
+        for name, value in metrics.items():
+            if not isfinite(value):
+                raise ValueError(f"task {task.name!r} gives {name} = {value}")
+        result = Result(
+            task=task.name,
+            task_version=task.version,
+            subset=source.subset,
+            encoder=encoder.name,
+            fingerprint=encoder.fingerprint,
+            metrics={name: round(float(metrics[name]), 6) for name in task.metric_names if name in metrics},
+            n=task.count(items),
+            signature=task.full_signature,
+            dataset=Dataset(source.dataset, source.sha256, source.checksums, source.is_published),
+            zero_vectors=len(zero),
+            git=provenance.git_state(),
+            hardware={**provenance.hardware(), "device": str(getattr(encoder, "device", "cpu"))},
+            wall_time_s=round(time.perf_counter() - start, 3),
+            sentences_per_s=round(n_distinct / seconds, 1) if seconds > 0 else None,
+            created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        )
+        return result, rows
+
+
+def averages_of(task: Task, results: Sequence[Result]) -> list[Result]:
+    """The averages that the results of one encoder and task make complete, each over one fingerprint and protocol."""
+    averages = []
+    for fingerprint in dict.fromkeys(result.fingerprint for result in results):
+        single = {
+            result.subset: result
+            for result in results
+            if not result.parts and (result.fingerprint, result.signature) == (fingerprint, task.full_signature)
+        }
+        averages += [_average(name, [single[part] for part in parts]) for name, parts in task.averages(single).items()]
+    return averages
+
+
+def _average(name: str, parts: Sequence[Result]) -> Result:
+    published = {part.dataset.published for part in parts}
+    listing = "".join(f"{part.dataset.sha256}  {part.subset}\n" for part in parts)
+    return replace(
+        parts[0],
+        subset=name,
+        metrics=mean_metrics(parts),
+        n=sum(part.n for part in parts),
+        dataset=Dataset(
+            name="+".join(dict.fromkeys(part.dataset.name for part in parts)),
+            sha256=sha256(listing.encode()).hexdigest(),
+            files={key: value for part in parts for key, value in part.dataset.files.items()},
+            published=False if False in published else None if None in published else True,
+        ),
+        parts=[part.subset for part in parts],
+        zero_vectors=sum(part.zero_vectors for part in parts),
+        wall_time_s=round(sum(part.wall_time_s for part in parts), 3),
+        sentences_per_s=None,
+        created=max(part.created for part in parts),
+        tolerance={},  # `leaderboard check` derives it from the parts
+    )

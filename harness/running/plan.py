@@ -1,0 +1,166 @@
+"""What to run: tasks, the subsets that are in the data, and their items, each set read once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.core.errors import HarnessError, InputError, unknown_name
+from harness.core.names import Subset
+from harness.core.progress import Progress, Silent
+from harness.data import DataDir, Source, bundled_sample, open_data_dir
+from harness.results.records import Identity
+from harness.tasks import Task, get_task, task_names
+from harness.tasks.task import Planned
+
+_KEPT_BYTES = 64 << 20  # of files, whose sentences then take three times as much memory
+
+
+def make_plan(tasks: Sequence[Task], data: DataDir, subsets: Sequence[str] = ()) -> list[Planned]:
+    """What to run: every subset that is in `data`, or those that the names in `subsets` stand for.
+
+    Raises:
+        InputError: a name that stands for nothing in the data (with what is missing, or the nearest matches).
+    """
+    present = {task.name: task.sources(data) for task in tasks}
+    chosen: dict[str, set[str]] = {name: set() if subsets else set(sources) for name, sources in present.items()}
+    for name in subsets:
+        parts = {task.name: _resolve(task, name, present[task.name]) for task in tasks}
+        complete = [key for key, names in parts.items() if names and present[key].keys() >= set(names)]
+        if not complete:
+            raise _not_there(name, tasks, parts, present)
+        for task_name in complete:
+            chosen[task_name].update(parts[task_name])
+    plan = [Planned(t, [s for key, s in present[t.name].items() if key in chosen[t.name]]) for t in tasks]
+    return [planned for planned in plan if planned.sources]
+
+
+def _resolve(task: Task, name: str, present: Mapping[str, Source]) -> tuple[str, ...]:
+    """The subsets that a name stands for, there or not; none if it is not a name that this task knows."""
+    try:
+        return (name,) if name in present else task.resolve(name)
+    except InputError:
+        return ()
+
+
+def _not_there(
+    name: str,
+    tasks: Sequence[Task],
+    parts: Mapping[str, Sequence[str]],
+    present: Mapping[str, Mapping[str, Source]],
+) -> InputError:
+    missing: list[str] = []
+    for task in tasks:
+        names = parts[task.name]
+        if names and (tuple(names) != (name,) or Subset.parse(name).base in task.published):
+            missing = [part for part in names if part not in present[task.name]]
+    subsets = {subset for sources in present.values() for subset in sources}
+    if not missing:
+        return unknown_name("subset", name, subsets.union(*(task.published for task in tasks)))
+    bases = {Subset.parse(part).base for part in missing}
+    stand_ins = sorted(subset for subset in subsets if Subset.parse(subset).base in bases)
+    listed = ", ".join(missing[:8]) + (", ..." if len(missing) > 8 else "")
+    hint = f"; there is {', '.join(stand_ins[:8])}" if stand_ins else "; see `leaderboard data status`"
+    return InputError(f"subset {name!r} is not in the data ({listed} missing){hint}")
+
+
+def absent_sets(tasks: Sequence[Task], data: DataDir) -> dict[str, list[str]]:
+    """By task, the published subsets that are not in the data directory."""
+    present = {task.name: task.sources(data) for task in tasks}
+    absent = {task.name: [name for name in task.published if name not in present[task.name]] for task in tasks}
+    return {task: names for task, names in absent.items() if names}
+
+
+class Items:
+    """The items of the sets of a run, which are all read before anything is encoded: bad data costs no hours of work.
+
+    Each set is parsed once; but large ones (of BUCC, say) are read again when they are measured, since they would take
+    gigabytes of memory for as long as the run.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, Source], Any] = {}
+        self._left = _KEPT_BYTES
+
+    def read(self, plan: Sequence[Planned]) -> None:
+        """Read all that is planned. Raises InputError at bad data."""
+        for task, source in sets_of(plan):
+            self.of(task, source)
+
+    def of(self, task: Task, source: Source) -> Any:
+        """The items of one set. Raises InputError at bad data."""
+        if (task.name, source) in self._kept:
+            return self._kept[task.name, source]
+        items = task.load(source)
+        _ = source.sha256  # computed now: a record names the content that was read
+        n_bytes = sum(path.stat().st_size for path in source.files)
+        if n_bytes <= self._left:
+            self._left -= n_bytes
+            self._kept[task.name, source] = items
+        return items
+
+
+def sets_of(plan: Sequence[Planned]) -> list[tuple[Task, Source]]:
+    """The planned sets, one after another."""
+    return [(planned.task, source) for planned in plan for source in planned.sources]
+
+
+def identity_of(encoder: str, fingerprint: str, task: Task, source: Source) -> Identity:
+    """What a measurement of an encoder on this set is of."""
+    return Identity(encoder, fingerprint, task.name, task.version, source.subset, task.full_signature, source.sha256)
+
+
+def plan_sets(
+    tasks: Sequence[Task], data: DataDir, subsets: Sequence[str] = (), progress: Progress | None = None
+) -> list[Planned]:
+    """What to measure (see `harness.running.measure.make_plan`); says what of the published data is not there.
+
+    Raises:
+        InputError: there is nothing, or a name stands for nothing.
+    """
+    progress = progress or Silent()
+    plan = make_plan(tasks, data, subsets)
+    if not plan:
+        names = " or ".join(task.name for task in tasks)
+        if data.stand_in:
+            raise InputError(f"the bundled sample has no data set of {names}; give --data-dir or set HARNESS_DATA")
+        raise InputError(f"no data set of {names} found in {data.root}; see `leaderboard data status`")
+    if data.stand_in:
+        progress.note(f"the bundled sample is used; its sets are tagged @{data.stand_in}")
+    elif not subsets:
+        for task, absent in absent_sets(tasks, data).items():
+            listed = " ".join(absent[:12]) + (" ..." if len(absent) > 12 else "")
+            progress.note(f"not in the data directory: {task} {listed}")
+    return plan
+
+
+def choose_tasks(tasks: Sequence[str | Task] | None = None, progress: Progress | None = None) -> list[Task]:
+    """The tasks that are asked for, each once; by default all that can be imported, with a warning of the others.
+
+    Raises:
+        InputError: there is no task of that name.
+    """
+    if tasks:
+        chosen = [task if isinstance(task, Task) else get_task(task) for task in tasks]
+        return list({task.name: task for task in chosen}.values())
+    chosen = []
+    for name in task_names():
+        try:
+            chosen.append(get_task(name))
+        except HarnessError as error:  # another's package, which must not stop ours
+            (progress or Silent()).note(f"warning: {error}")
+    return chosen
+
+
+def choose_data(data_dir: str | Path | None = None, suite: str | None = None) -> DataDir:
+    """The data directory that is given, by `$HARNESS_DATA` if need be; else the bundled sample."""
+    if suite == "sample":
+        return bundled_sample()
+    path = data_dir or os.environ.get("HARNESS_DATA")
+    if path:
+        return open_data_dir(path)
+    if suite == "paper":
+        raise InputError("--suite paper needs the data: give --data-dir or set HARNESS_DATA")
+    return bundled_sample()

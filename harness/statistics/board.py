@@ -1,0 +1,125 @@
+"""The board: values, intervals and tests of stored results, and which encoders are the best. Needs no NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isnan
+
+from harness.results.records import Result
+from harness.results.statistics import Entry, Statistics
+from harness.statistics.holm import holm
+from harness.tasks.described import metric_of
+
+Key = tuple[str, str, str]
+"""Task, subset, metric: what one number of an encoder is stored under."""
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Which encoders are the best by one metric on one subset.
+
+    Attributes:
+        leader: the encoder with the highest value (of several, the first by name); empty where nothing is ranked.
+        best: the leader, its equals, and those that are not significantly worse; none where no other encoder was
+            tested against it.
+        equals: the leader and those with the same value.
+        untested: encoders that could not be tested against the leader: rows of one of the two were not kept, or they
+            were measured on different data.
+        p: by encoder that was tested against the leader, the test, corrected by Holm; NaN with too few items.
+    """
+
+    leader: str = ""
+    best: frozenset[str] = frozenset()
+    equals: frozenset[str] = frozenset()
+    untested: frozenset[str] = frozenset()
+    p: dict[str, float] = field(default_factory=dict)
+
+
+def standing(values: Mapping[str, float], p: Callable[[str, str], float | None], alpha: float) -> Standing:
+    """Which encoders are the best: those that are not significantly worse than the highest, corrected by Holm.
+
+    A single encoder is not the best of anything. An encoder with too few items to be tested is not significantly worse.
+
+    Args:
+        values: by encoder, the score.
+        p: the paired test of the leader and another encoder; None if they were not tested.
+        alpha: the level of the tests.
+    """
+    if len(values) < 2:
+        return Standing()
+    # The same leader, whatever the order of the records.
+    leader = min(values, key=lambda encoder: (-round(values[encoder], 9), encoder))
+    equals = frozenset(encoder for encoder in values if abs(values[encoder] - values[leader]) < _ROUNDING)
+    tests = {encoder: p(leader, encoder) for encoder in values if encoder != leader}
+    tested = {encoder: value for encoder, value in tests.items() if value is not None}
+    untested = frozenset(tests.keys() - tested.keys())
+    if not tested:
+        return Standing(leader, equals=equals, untested=untested)
+    corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
+    not_worse = {encoder for encoder, value in corrected.items() if not value < alpha}
+    return Standing(leader, equals | not_worse, equals, untested, corrected)
+
+
+class Board:
+    """The stored numbers of several encoders.
+
+    The best are the best of the results given, so that a table of some of the encoders is right by itself.
+    """
+
+    def __init__(self, results: Sequence[Result], statistics: Mapping[str, Statistics]):
+        """statistics: by task, of these records."""
+        self._results: dict[tuple[str, str], dict[str, Result]] = {}
+        for result in results:
+            self._results.setdefault((result.task, result.subset), {})[result.encoder] = result
+        self._statistics = statistics
+        self._standings: dict[Key, Standing] = {}
+
+    def results(self, task: str, subset: str) -> dict[str, Result]:
+        """The results on one subset, by encoder."""
+        return self._results.get((task, subset), {})
+
+    def statistics(self, task: str) -> Statistics:
+        """The intervals and tests of a task; empty ones if there are none."""
+        return self._statistics.get(task, Statistics())
+
+    def entry(self, result: Result) -> Entry | None:
+        """The intervals and tests of one record."""
+        return self.statistics(result.task).entry(result)
+
+    def interval(self, result: Result, metric: str) -> tuple[float, float] | None:
+        """Both ends of the interval of one score; None if there is none, or too few items for one."""
+        entry = self.entry(result)
+        ends = entry.interval.get(metric) if entry else None
+        return None if ends is None or isnan(ends[0]) else ends
+
+    def standing(self, key: Key) -> Standing:
+        """Which encoders are the best by one metric on one subset; nobody is by a difference or a threshold."""
+        if key not in self._standings:
+            task, subset, metric = key
+            statistics = self.statistics(task)
+            results = {e: r for e, r in self.results(task, subset).items() if metric in r.metrics}
+            values = {encoder: result.metrics[metric] for encoder, result in results.items()}
+            self._standings[key] = Standing()
+            if metric_of(task, metric).is_ranked:
+                p = lambda first, second: statistics.p(results[first], results[second], metric)  # noqa: E731
+                self._standings[key] = standing(values, p, statistics.alpha)
+        return self._standings[key]
+
+    def p_zero(self, result: Result, metric: str) -> float | None:
+        """The test of a difference against zero, corrected by Holm over all of the task; None if there is none."""
+        tests = {
+            (encoder, subset): entry.p_zero[metric]
+            for (task, subset), results in self._results.items()
+            if task == result.task
+            for encoder, other in results.items()
+            if (entry := self.entry(other)) and metric in entry.p_zero
+        }
+        corrected = dict(zip(tests, holm(list(tests.values())), strict=True))
+        return corrected.get((result.encoder, result.subset))
+
+    def resampling(self, result: Result) -> str | None:
+        """How the intervals and tests of a record were made, spelt out; None if it has none."""
+        return self.statistics(result.task).signature if self.entry(result) else None

@@ -1,0 +1,84 @@
+"""Intervals and tests of several encoders on one subset: computed here, for whoever stores, compares or checks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from harness.statistics.bootstrap import Replicates, bootstrap, bootstrap_each
+from harness.statistics.resamples import Resampling
+from harness.statistics.samples import Sample, average, sample_of
+from harness.statistics.tests import Comparison, compare, randomisation_p
+from harness.tasks import Metric, Rows, Task
+
+Pair = tuple[str, str]
+
+
+class Evidence:
+    """The per-item rows of several encoders on one subset, or on each part of an average."""
+
+    def __init__(self, task: Task, rows: Mapping[str, Sequence[Rows]], plan: Resampling | None = None):
+        """rows: by encoder, those of every part (of one set: a single part)."""
+        self._task, self._rows, self._plan = task, rows, plan or Resampling()
+        self._metrics = {metric.name: metric for metric in task.metrics}
+
+    def sample(self, metric: str, encoders: Sequence[str]) -> Sample:
+        """The sample of one metric of these encoders. Raises InputError as `sample_of`."""
+        parts = zip(*(self._rows[encoder] for encoder in encoders), strict=True)
+        samples = [sample_of(self._task, metric, rows) for rows in parts]
+        return samples[0] if len(samples) == 1 else average(samples)
+
+    def replicates(self, wanted: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, list[str], Replicates]]:
+        """Bootstraps of metrics (name -> encoders): each metric, the encoders that are resampled at once, and those."""
+        metrics_of: dict[tuple[str, ...], list[str]] = {}
+        for metric, names in wanted.items():
+            for group in self._groups(metric, names):
+                metrics_of.setdefault(tuple(group), []).append(metric)
+        for encoders, metrics in metrics_of.items():
+            # A difference of two others that are resampled anyway needs no work of its own.
+            derived = [metric for metric in metrics if _is_derived(self._metrics[metric], metrics)]
+            direct = [metric for metric in metrics if metric not in derived]
+            samples = [self.sample(metric, encoders) for metric in direct]
+            drawn = dict(zip(direct, bootstrap_each(samples, self._plan), strict=True))
+            for metric in derived:
+                first, second = self._metrics[metric].terms
+                drawn[metric] = drawn[first].minus(drawn[second])
+            for metric in metrics:
+                yield metric, list(encoders), drawn[metric]
+
+    def p_values(self, metric: str, pairs: Sequence[Pair]) -> dict[Pair, float]:
+        """The paired test of each pair of encoders; NaN with too few items."""
+        p: dict[Pair, float] = {}
+        for sample, group, places in self._paired(metric, pairs):
+            p |= dict(zip(group, randomisation_p(sample, places, self._plan), strict=True))
+        return p
+
+    def comparisons(self, metric: str, pairs: Sequence[Pair]) -> dict[Pair, Comparison]:
+        """Difference, interval, test and effect size of each pair of encoders, first minus second."""
+        found: dict[Pair, Comparison] = {}
+        for sample, group, places in self._paired(metric, pairs):
+            found |= dict(zip(group, compare(sample, places, replicates=bootstrap(sample, self._plan)), strict=True))
+        return found
+
+    def _paired(
+        self, metric: str, pairs: Sequence[Pair]
+    ) -> Iterator[tuple[Sample, Sequence[Pair], list[tuple[int, int]]]]:
+        """Pairs that are drawn at once, their sample, and the places of both encoders in it."""
+        encoders = sorted({encoder for pair in pairs for encoder in pair})
+        for group in [pairs] if len(self._groups(metric, encoders)) == 1 else [[pair] for pair in pairs]:
+            names = sorted({encoder for pair in group for encoder in pair})
+            places = [(names.index(first), names.index(second)) for first, second in group]
+            yield self.sample(metric, names), group, places
+
+    def _groups(self, metric: str, encoders: Sequence[str]) -> list[list[str]]:
+        """The encoders that are resampled at once: all, unless what is drawn depends on the encoder (BUCC).
+
+        There each is by itself, so that its interval does not depend on who else is on the board.
+        """
+        if not encoders:
+            return []
+        are_drawn_alike = len({self.sample(metric, [encoder]).units.identity for encoder in encoders}) == 1
+        return [list(encoders)] if are_drawn_alike else [[encoder] for encoder in encoders]
+
+
+def _is_derived(metric: Metric, metrics: Collection[str]) -> bool:
+    return bool(metric.terms) and set(metrics).issuperset(metric.terms)
