@@ -22,8 +22,8 @@ from baselines.training.model_folder import (
 )
 from harness.cli import progress
 from harness.core.escaping import code, code_block, markdown
+from harness.core.provenance import GitState, Hardware
 from harness.core.schema import Count, Number
-from harness.results.records import GitState, Hardware
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from harness.data import DataDir
 from harness.encoders.encoder import Encoder
-from harness.tasks import Task
+from harness.protocol.task import Task
 
 # Absolute POSIX paths, homes and Windows drives; "org/model" and "https://..." are none.
 _MACHINE_PATH = re.compile(r"(?<![\w.:/-])/[\w.-]+/|(?<!\w)~[\w.-]*/|(?<!\w)[A-Za-z]:[\\/](?!/)|\\\\|file:/")

@@ -13,8 +13,8 @@ from distill.experiments.grid import Column, Grid, Score, Settings, Table
 from harness.core.escaping import code, link_target, markdown
 from harness.core.files import write_atomically
 from harness.core.names import Subset, check_name
+from harness.core.provenance import GitState, Hardware
 from harness.core.schema import Amount, Number
-from harness.results.records import GitState, Hardware
 
 PAGE_FILE, REMARKS = "README.md", "remarks"
 

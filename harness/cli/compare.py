@@ -21,15 +21,14 @@ from harness.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from harness.core.progress import Progress
     from harness.encoders.spec import Spec
+    from harness.protocol.task import Planned, Task
     from harness.results.records import ResultStore
-    from harness.results.rows import Measured
     from harness.running.measure import Run
+    from harness.running.progress import Progress
     from harness.statistics.comparison import Compared
     from harness.statistics.resamples import Resampling
-    from harness.tasks import Task
-    from harness.tasks.task import Planned
+    from harness.statistics.rows import Measured
 
 
 def compare(

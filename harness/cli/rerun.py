@@ -85,10 +85,10 @@ def rerun(
 
 def _printed(old: Result, new: Result) -> str:
     from harness.core.escaping import terminal, visible
+    from harness.protocol.described import metric_order
     from harness.report.cells import Cell, Column, Row, Table
     from harness.report.record import differences
     from harness.report.render import render
-    from harness.tasks.described import metric_order
 
     def row(name: str, before: float | None, after: float | None, digits: int) -> Row:
         change = None if before is None or after is None else f"{after - before:+.{digits}f}"

@@ -7,13 +7,24 @@ import platform
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from harness.results.records import GitState, Hardware
+from harness.core.schema import Count, Number
+
+Hardware = dict[str, str | Count | Number | None]
+"""Processor, cores, memory, device."""
+
+
+@dataclass(frozen=True)
+class GitState:
+    """Commit of the harness, and whether its code was changed since."""
+
+    commit: str
+    dirty: bool
+
 
 _CODE = Path(__file__).parents[2]
 
@@ -38,7 +49,6 @@ def versions(modules: Sequence[str] = ()) -> dict[str, str]:
 @cache
 def git_state() -> GitState | None:
     """Commit of the harness's checkout, and whether its code was changed since; None if it is not in a checkout."""
-    from harness.results.records import GitState
 
     def git(*arguments: str) -> str:
         done = subprocess.run(["git", "-C", str(_CODE), *arguments], capture_output=True, text=True, check=True)

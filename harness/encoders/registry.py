@@ -25,7 +25,7 @@ import numpy as np
 
 from harness.core.errors import HarnessError, InputError, MissingExtraError, unknown_name
 from harness.encoders.containment import contained
-from harness.encoders.encoder import Encoder, check_vectors
+from harness.encoders.encoder import Encoder, check_vectors, normalise
 from harness.encoders.spec import CheckedSpec, Spec, converted, option_types, parse_spec, signature_of
 
 GROUP = "harness.encoders"
@@ -382,8 +382,6 @@ class _Wrapped:
         vectors: np.ndarray = self._encoder.encode(sentences, lang=lang)
         if not self._is_normalised:
             return vectors
-        from harness.mining import normalise
-
         return normalise(check_vectors(vectors, sentences, self))
 
     def __getattr__(self, attribute: str) -> Any:

@@ -9,6 +9,7 @@ from math import floor, isfinite
 from typing import Any
 
 from harness.core.names import Subset
+from harness.protocol.described import board_title, task_order
 from harness.report.cells import MISSING, Cell, Column, Note, Row, Table, p_text
 from harness.report.conclusion import (
     conclusion,
@@ -19,7 +20,6 @@ from harness.report.conclusion import (
 from harness.report.tables import tag_notes
 from harness.statistics.comparison import Compared, Difference, win_tie_loss
 from harness.statistics.resamples import Resampling
-from harness.tasks.described import board_title, task_order
 
 
 def tables(

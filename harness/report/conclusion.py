@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from math import isnan
 
 from harness.core.names import Subset
+from harness.protocol.described import described
 from harness.report.cells import Cell
 from harness.report.cells import Kind as CellKind
 from harness.report.cells import p_text as p_text
 from harness.statistics.bootstrap import Interval
 from harness.statistics.comparison import Compared, Difference, Kind, win_tie_loss
-from harness.tasks.described import described
 
 
 def conclusion(compared: Sequence[Compared], encoders: Sequence[str], alpha: float) -> str:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 
 from harness.core.names import Subset
+from harness.protocol.described import metric_of, task_order
+from harness.protocol.task import Metric
 from harness.report.cells import Cell, Note, p_text
 from harness.results.records import Result
 from harness.results.statistics import Statistics
 from harness.statistics.board import Board, Key
-from harness.tasks import Metric
-from harness.tasks.described import metric_of, task_order
 
 P_ZERO = "p of "
 """In front of a metric's name: its test against zero, of a difference."""

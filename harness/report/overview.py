@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.core.names import Subset
+from harness.protocol.described import overview_columns, subset_order, task_order
 from harness.report.cells import Cell, Column, Note, Row, Table
 from harness.report.figures import Figures
 from harness.report.footnotes import shorten
@@ -13,7 +14,6 @@ from harness.report.tables import encoder_labels, encoder_rows, missing_note, ra
 from harness.results.records import Result
 from harness.results.statistics import Statistics
 from harness.statistics.board import Board, Key
-from harness.tasks.described import overview_columns, subset_order, task_order
 
 
 def overview(results: Sequence[Result], statistics: Mapping[str, Statistics] | None = None) -> list[Table]:

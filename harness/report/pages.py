@@ -16,6 +16,8 @@ from harness.core import escaping
 from harness.core.errors import InputError
 from harness.core.files import refuse_special, refuse_way_out, write_atomically
 from harness.core.names import Subset, check_name
+from harness.protocol.described import described, subset_order, task_order, title_of
+from harness.protocol.task import Page, Task
 from harness.published import PublishedScore, published_scores
 from harness.published.mteb_import import imported_scores
 from harness.report.cells import Cell, Column, Row, Table
@@ -26,8 +28,6 @@ from harness.report.tables import boards, split_sample
 from harness.results.records import Result, ResultStore
 from harness.results.selection import stored
 from harness.results.statistics import Statistics, StatisticsStore
-from harness.tasks import Page, Task
-from harness.tasks.described import described, subset_order, task_order, title_of
 
 BEGIN = "<!-- leaderboard:begin -->"
 END = "<!-- leaderboard:end -->"

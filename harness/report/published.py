@@ -11,6 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.names import Subset
+from harness.protocol.described import (
+    board_title,
+    described,
+    is_average,
+    metric_of,
+    metric_order,
+    subset_order,
+    task_order,
+)
 from harness.published import Measured, Measurements, PublishedScore
 from harness.published.mteb_import import IMPORTED
 from harness.report.cells import MISSING, Cell, Column, Note, Row, Table
@@ -20,15 +29,6 @@ from harness.results.records import Result, ResultStore
 from harness.results.selection import stored
 from harness.results.statistics import Statistics
 from harness.statistics.board import Board
-from harness.tasks.described import (
-    board_title,
-    described,
-    is_average,
-    metric_of,
-    metric_order,
-    subset_order,
-    task_order,
-)
 
 _HERE = "measured"
 _Key = tuple[str, str]

@@ -11,9 +11,9 @@ from pathlib import Path
 from harness.core import escaping
 from harness.core.errors import InputError, unknown_name
 from harness.core.names import Subset
+from harness.protocol.described import metric_order, subset_order
 from harness.results.records import Result
 from harness.results.statistics import Statistics, StatisticsStore
-from harness.tasks.described import metric_order, subset_order
 
 
 def find_record(results: Iterable[Result], name: str) -> Result:

@@ -9,13 +9,7 @@ from typing import Any
 
 from harness.core.errors import unknown_name
 from harness.core.names import Subset
-from harness.report.cells import MISSING, Cell, Column, Note, Row, Table
-from harness.report.figures import P_ZERO, Figures
-from harness.report.footnotes import footnotes
-from harness.results.records import Result
-from harness.results.statistics import Statistics
-from harness.statistics.board import Board, Key
-from harness.tasks.described import (
+from harness.protocol.described import (
     TAGS,
     board_title,
     described,
@@ -25,6 +19,12 @@ from harness.tasks.described import (
     subset_order,
     task_order,
 )
+from harness.report.cells import MISSING, Cell, Column, Note, Row, Table
+from harness.report.figures import P_ZERO, Figures
+from harness.report.footnotes import footnotes
+from harness.results.records import Result
+from harness.results.statistics import Statistics
+from harness.statistics.board import Board, Key
 
 FAILED = "failed"
 FLOOR = "chargrams"

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from math import fsum
 from typing import Literal
 
+from harness.protocol.described import metric_of, metric_order, subset_order, task_order
 from harness.results.records import RecordKey, Result
-from harness.tasks.described import metric_of, metric_order, subset_order, task_order
 
 Kind = Literal["score", "missing", "n", "data", "signature", "encoder", "cache", "failed"]
 CACHE = ("cache", "vectors")

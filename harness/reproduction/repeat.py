@@ -13,12 +13,13 @@ from typing import Any
 from harness.core.errors import HarnessError, InputError
 from harness.core.files import temporary_folder
 from harness.core.names import Subset
-from harness.core.progress import Progress, Silent
 from harness.data import DataDir, Source, bundled_sample
 from harness.encoders.cache import VectorCache
 from harness.encoders.encoder import Encoder
 from harness.encoders.registry import encoder_info, load_encoder, one_line, runs_code
 from harness.encoders.spec import parse_spec
+from harness.protocol.registry import get_task, task_names
+from harness.protocol.task import Planned, Task
 from harness.reproduction.findings import CACHE, Checked, Finding, check_records, with_significance
 from harness.reproduction.significance import significance
 from harness.reproduction.vectors import Audited
@@ -26,8 +27,7 @@ from harness.results.records import RecordKey, Result, ResultStore
 from harness.running.evaluate import measure_and_store
 from harness.running.measure import Run
 from harness.running.plan import Items
-from harness.tasks import Task, get_task, task_names
-from harness.tasks.task import Planned
+from harness.running.progress import Progress, Silent
 
 
 @dataclass

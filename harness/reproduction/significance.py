@@ -7,13 +7,14 @@ from math import isnan
 from pathlib import Path
 
 from harness.core.errors import HarnessError
+from harness.protocol.described import metric_of
+from harness.protocol.registry import get_task
+from harness.protocol.task import Rows, Task
 from harness.report.cells import Cell, p_text
 from harness.results.records import RecordKey, Result
-from harness.results.rows import rows_of
 from harness.statistics.bootstrap import bca_interval
 from harness.statistics.evidence import Evidence
-from harness.tasks import Rows, Task, get_task
-from harness.tasks.described import metric_of
+from harness.statistics.rows import rows_of
 
 
 def significance(

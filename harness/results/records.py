@@ -19,12 +19,9 @@ import msgspec
 from harness.core.errors import InputError, NameTakenError
 from harness.core.files import locked, refuse_way_out, write_atomically, writing
 from harness.core.names import check_name
+from harness.core.provenance import GitState, Hardware
 from harness.core.schema import Amount, Count, Name, Number, read_json
 from harness.encoders.spec import parse_spec
-
-Hardware = dict[str, str | Count | Number | None]
-"""Processor, cores, memory, device."""
-
 
 Tolerance = dict[str, Amount | str]
 """By metric how far a repeat may be off, and under "reason" why."""
@@ -45,14 +42,6 @@ class Dataset:
     sha256: str
     files: dict[str, str]
     published: bool | None = None
-
-
-@dataclass(frozen=True)
-class GitState:
-    """Commit of the harness, and whether its code was changed since."""
-
-    commit: str
-    dirty: bool
 
 
 class RecordKey(NamedTuple):

@@ -19,9 +19,9 @@ from harness.data.bucc import BUCCPair
 from harness.data.sources import Source
 from harness.data.text import iter_lines
 from harness.mining import margin_scores, nearest, precision_recall_f1
+from harness.protocol.task import Encode, Rows
 from harness.report.cells import Cell, Column, Note, Row, Table
 from harness.tasks.bucc import K, aggregate, count_pairs, distinct
-from harness.tasks.task import Encode, Rows
 
 VERDICTS = ("yes", "no", "unsure")
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from harness.core.errors import HarnessError, InputError, NameTakenError
 from harness.core.names import check_name
-from harness.core.progress import Progress, Silent
 from harness.encoders.cache import VectorCache
 from harness.encoders.encoder import Encoder
 from harness.encoders.registry import (
@@ -21,14 +20,14 @@ from harness.encoders.registry import (
     one_line,
 )
 from harness.encoders.spec import Spec
+from harness.protocol.task import Planned, Rows, Task
 from harness.results.records import Identity, RecordKey, Result, ResultStore, name_taken
-from harness.results.rows import Measured, has_rows, rows_of, save_rows, stored_rows
 from harness.results.statistics import StatisticsStore
 from harness.running.measure import Failure, Run, averages_of
 from harness.running.plan import choose_data, choose_tasks, identity_of, plan_sets, sets_of
+from harness.running.progress import Progress, Silent
+from harness.statistics.rows import Measured, has_rows, rows_of, save_rows, stored_rows
 from harness.statistics.update import update_statistics
-from harness.tasks import Rows, Task
-from harness.tasks.task import Planned
 
 
 @dataclass

@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 
 from harness.core import provenance
 from harness.core.errors import HarnessError, LanguageError, VectorError
-from harness.core.progress import Progress, Silent
 from harness.data import Source
 from harness.encoders.cache import EncoderVectors, VectorCache
 from harness.encoders.encoder import Encoder
+from harness.protocol.task import Planned, Rows, Task
 from harness.results.records import Dataset, Identity, RecordKey, Result, ResultStore, mean_metrics
 from harness.running.plan import Items, identity_of, sets_of
-from harness.tasks import Rows, Task
-from harness.tasks.task import Planned
+from harness.running.progress import Progress, Silent
 
 
 class Failure(NamedTuple):

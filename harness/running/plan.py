@@ -9,11 +9,11 @@ from typing import Any
 
 from harness.core.errors import HarnessError, InputError, unknown_name
 from harness.core.names import Subset
-from harness.core.progress import Progress, Silent
 from harness.data import DataDir, Source, bundled_sample, open_data_dir
+from harness.protocol.registry import get_task, task_names
+from harness.protocol.task import Planned, Task
 from harness.results.records import Identity
-from harness.tasks import Task, get_task, task_names
-from harness.tasks.task import Planned
+from harness.running.progress import Progress, Silent
 
 _KEPT_BYTES = 64 << 20  # of files, whose sentences then take three times as much memory
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 
+from harness.protocol.described import metric_of
 from harness.results.records import Result
 from harness.results.statistics import Entry, Statistics
 from harness.statistics.holm import holm
-from harness.tasks.described import metric_of
 
 Key = tuple[str, str, str]
 """Task, subset, metric: what one number of an encoder is stored under."""

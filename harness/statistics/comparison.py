@@ -7,17 +7,16 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Literal
 
-from harness.results.rows import Measured
+from harness.protocol.described import metric_of, subset_order
+from harness.protocol.task import Planned, Rows, Task
 from harness.statistics.board import Standing, standing
 from harness.statistics.bootstrap import Interval, bca_interval
 from harness.statistics.evidence import Evidence
 from harness.statistics.holm import holm
 from harness.statistics.ranks import RankInterval, rank_intervals
 from harness.statistics.resamples import Resampling
+from harness.statistics.rows import Measured
 from harness.statistics.tests import Comparison, bootstrap_p
-from harness.tasks import Rows, Task
-from harness.tasks.described import metric_of, subset_order
-from harness.tasks.task import Planned
 
 Kind = Literal["set", "average", "bias"]
 Outcome = Literal["win", "tie", "loss"]

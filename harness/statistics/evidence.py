@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from harness.protocol.task import Metric, Rows, Task
 from harness.statistics.bootstrap import Replicates, bootstrap, bootstrap_each
 from harness.statistics.resamples import Resampling
 from harness.statistics.samples import Sample, average, sample_of
 from harness.statistics.tests import Comparison, compare, randomisation_p
-from harness.tasks import Metric, Rows, Task
 
 Pair = tuple[str, str]
 

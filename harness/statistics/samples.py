@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.core.errors import InputError
+from harness.protocol.task import Rows, Task
 from harness.statistics.metrics import Aggregated, Combination, Statistic
 from harness.statistics.resamples import Floats, Units, independent, join
-from harness.tasks import Rows, Task
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import cast
 
 from harness.core.errors import HarnessError, InputError
-from harness.core.progress import Progress, Silent
 from harness.encoders.registry import one_line
+from harness.protocol.task import Rows, Task
 from harness.results.records import Result, ResultStore
-from harness.results.rows import has_rows, rows_of
 from harness.results.statistics import Entry, Key, More, Statistics, StatisticsStore, digest
+from harness.running.progress import Progress, Silent
 from harness.statistics.bootstrap import bca_interval
 from harness.statistics.evidence import Evidence
 from harness.statistics.resamples import Resampling
+from harness.statistics.rows import has_rows, rows_of
 from harness.statistics.tests import bootstrap_p
-from harness.tasks import Rows, Task
 
 _SAVE_EVERY_S, _SAY_EVERY_S = 5.0, 10.0
 

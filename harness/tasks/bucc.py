@@ -14,7 +14,7 @@ from harness.core.errors import InputError
 from harness.data import DataDir
 from harness.data.bucc import PAIRS, BUCCPair, BUCCSplit, bucc_sources, bucc_texts, load_bucc
 from harness.data.text import iter_lines
-from harness.tasks.task import Display, Encode, Metric, OverviewColumn, Rows, Task
+from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Rows, Task
 
 if TYPE_CHECKING:
     import numpy as np

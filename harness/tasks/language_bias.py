@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from harness.data import DataDir, Source
 from harness.data.sts17 import EXTENDED, STS_SUBSETS, STSPairs, sts_sources
+from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Page, Rows, Task
 from harness.tasks.sts17 import complete_groups, correlations, load_set, sts_rows
 from harness.tasks.sts17 import data_sets as sts_data_sets
-from harness.tasks.task import Display, Encode, Metric, OverviewColumn, Page, Rows, Task
 
 if TYPE_CHECKING:
     from harness.results.records import Result
@@ -94,14 +94,14 @@ def data_sets(group: str) -> tuple[str, ...]:
 
 def detail(rows: Rows) -> dict[str, Any]:
     """What joining every two sets costs, and how far each set is over- or under-scored."""
-    from harness.statistics.joining import joining
+    from harness.tasks.joining import joining
 
     return {"joining": joining(rows).as_dict()}
 
 
 def page(results: Sequence[Result], statistics: Statistics) -> Page:
     """What joining two sets costs, and which set is over- or under-scored."""
-    from harness.report.bias import finer_view
+    from harness.tasks.joining_page import finer_view
 
     parts, files = finer_view(results, statistics)
     return Page(tuple(parts), files)

@@ -13,7 +13,7 @@ from harness.core.errors import InputError
 from harness.core.names import Subset
 from harness.data import DataDir, Source
 from harness.data.sts17 import CROSS_LINGUAL, EXTENDED, SAME_LANGUAGE, STS_SUBSETS, STSPairs, load_sts, sts_sources
-from harness.tasks.task import Display, Encode, Metric, OverviewColumn, Rows, Task, tags_of
+from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Rows, Task, tags_of
 
 if TYPE_CHECKING:
     import numpy as np

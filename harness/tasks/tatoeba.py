@@ -13,7 +13,7 @@ from harness.core.errors import InputError
 from harness.core.names import Subset
 from harness.data import DataDir
 from harness.data.tatoeba import GROUPS, TatoebaPairs, languages, load_tatoeba, resolve_language, tatoeba_sources
-from harness.tasks.task import Display, Encode, Metric, OverviewColumn, Rows, Task, tags_of
+from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Rows, Task, tags_of
 
 if TYPE_CHECKING:
     from harness.statistics.samples import Sample

@@ -16,7 +16,7 @@ from distill.experiments import ablation_page
 from distill.experiments.grid import Column, Grid, Row, Score, Settings, Table
 from distill.report import Effort, Trained, UsedCorpus, _is_restricted
 from harness.core.errors import InputError
-from harness.results.records import GitState
+from harness.core.provenance import GitState
 
 
 @pytest.mark.parametrize(

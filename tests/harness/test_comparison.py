@@ -13,22 +13,22 @@ from samples import best_group, correlation
 from harness.core.errors import InputError
 from harness.data import Source
 from harness.encoders.cache import VectorCache
+from harness.protocol.task import Planned
 from harness.report.comparison import entries, tables
 from harness.report.conclusion import conclusion
 from harness.report.render import render
 from harness.report.terminal import plain_text
 from harness.results.records import ResultStore
-from harness.results.rows import Measured
 from harness.running.evaluate import measure_rows
 from harness.running.measure import Run
 from harness.statistics.bootstrap import bca_interval, bootstrap
 from harness.statistics.comparison import compare_rows, win_tie_loss
 from harness.statistics.ranks import rank_intervals
 from harness.statistics.resamples import Resampling
+from harness.statistics.rows import Measured
 from harness.statistics.samples import average, sample_of
 from harness.statistics.tests import bootstrap_p, compare
 from harness.tasks import get_task
-from harness.tasks.task import Planned
 
 PLAN = Resampling(resamples=1000)
 N = 120

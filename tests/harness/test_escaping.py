@@ -27,6 +27,7 @@ from harness.cli.progress import watch
 from harness.cli.rerun import _printed
 from harness.core import escaping
 from harness.core.errors import InputError
+from harness.core.provenance import GitState
 from harness.mining.bitext import read_sentences, to_tsv
 from harness.published.mteb import mteb_files
 from harness.report.cells import Cell, Column, Note, Table
@@ -34,7 +35,7 @@ from harness.report.cells import Row as TableRow
 from harness.report.pages import BEGIN, END, make_pages, report
 from harness.report.render import render
 from harness.reproduction import Checked, Finding, github, junit, text
-from harness.results.records import Dataset, GitState, Result
+from harness.results.records import Dataset, Result
 from harness.results.statistics import Entry, Statistics, digest
 from harness.review.audit import Candidate
 from harness.review.sheet import match_verdicts, read_review, write_review

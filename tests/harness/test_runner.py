@@ -16,7 +16,6 @@ from encoders import Letters
 from harness import evaluate, tasks
 from harness.core.errors import InputError, LanguageError, NameTakenError
 from harness.core.files import remove_unclaimed
-from harness.core.progress import Silent
 from harness.data import bundled_sample, open_data_dir
 from harness.encoders.cache import VectorCache
 from harness.results import records as results
@@ -25,6 +24,7 @@ from harness.results.statistics import StatisticsStore
 from harness.running.evaluate import measure_and_store, run_suite
 from harness.running.measure import Run
 from harness.running.plan import Items, absent_sets, make_plan
+from harness.running.progress import Silent
 from harness.statistics.update import update_statistics
 
 ALL = [tasks.get_task(name) for name in tasks.task_names()]

@@ -10,8 +10,8 @@ import numpy as np
 from result_records import record
 
 from harness.results.records import Result, ResultStore
-from harness.results.rows import save_rows
 from harness.running.measure import averages_of
+from harness.statistics.rows import save_rows
 from harness.tasks import get_task
 
 N = 80

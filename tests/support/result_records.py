@@ -8,7 +8,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from harness.results.records import Dataset, GitState, Result, ResultStore
+from harness.core.provenance import GitState
+from harness.results.records import Dataset, Result, ResultStore
 
 STS_SIGNATURE = "task:sts17|version:1|similarity:cosine"
 

@@ -12,10 +12,10 @@ import pytest
 from result_records import record
 
 from harness.core.errors import InputError
-from harness.report.bias import bias_tables, finer_view, heat_map
 from harness.report.terminal import plain_text
 from harness.results.statistics import Entry, Statistics, digest
-from harness.statistics.joining import Joining
+from harness.tasks.joining import Joining
+from harness.tasks.joining_page import bias_tables, finer_view, heat_map
 
 SVG = "{http://www.w3.org/2000/svg}"
 

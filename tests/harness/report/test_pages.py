@@ -12,9 +12,10 @@ from measured_rows import store_measured, sts_rows
 from result_records import STS_SIGNATURE, record, small_board, sts, write_records
 
 from harness.core.errors import InputError
+from harness.core.provenance import GitState
 from harness.published import published_scores
 from harness.report.pages import BEGIN, END, make_pages, outdated, report
-from harness.results.records import GitState, ResultStore
+from harness.results.records import ResultStore
 from harness.statistics.resamples import Resampling
 from harness.statistics.update import update_statistics
 from harness.tasks import get_task

@@ -15,17 +15,17 @@ from harness.significance import update
 from measured_rows import N, store_measured, sts_rows
 
 from harness.core.errors import InputError
-from harness.core.progress import Silent
 from harness.results.records import Dataset, ResultStore
-from harness.results.rows import rows_file
 from harness.results.statistics import StatisticsStore
+from harness.running.progress import Silent
 from harness.statistics.bootstrap import bca_interval, bootstrap
-from harness.statistics.joining import joining
 from harness.statistics.resamples import Resampling
+from harness.statistics.rows import rows_file
 from harness.statistics.samples import average, sample_of
 from harness.statistics.tests import compare
 from harness.statistics.update import update_statistics
 from harness.tasks import get_task, sts17
+from harness.tasks.joining import joining
 
 PLAN = Resampling(resamples=500)
 SAME = ("en-en", "es-es", "ar-ar")

@@ -1,6 +1,6 @@
 """The finer view of language bias on its page: what joining two sets costs, and which set is over- or under-scored.
 
-Two tables of several encoders, and a heat map of each, drawn from the values of `harness.statistics.joining`.
+Two tables of several encoders, and a heat map of each, drawn from the values of `harness.tasks.joining`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from statistics import fmean
 from harness.core import escaping
 from harness.core.errors import InputError
 from harness.core.names import Subset, check_name
+from harness.protocol.described import described
 from harness.report.cells import Cell, Column, Note, Row, Table
 from harness.report.markdown import markdown
 from harness.report.tables import encoder_labels, rank_encoders, split_sample, tag_notes
 from harness.results.records import Result
 from harness.results.statistics import JOINING, JoiningValues, Statistics
-from harness.tasks.described import described
 
 _SHIFT = (
     "mean rank of the cosines minus mean rank of the gold scores in the list of all sets, in per cent of its length; "

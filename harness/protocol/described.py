@@ -12,8 +12,8 @@ from functools import cache
 
 from harness.core.errors import InputError
 from harness.core.names import SAMPLE, Subset
-from harness.tasks import get_task, task_names
-from harness.tasks.task import Display, Metric, OverviewColumn, Task
+from harness.protocol.registry import get_task, task_names
+from harness.protocol.task import Display, Metric, OverviewColumn, Task
 
 TAGS = {
     "@deepl": "another translation than the published set",

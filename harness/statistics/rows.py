@@ -20,8 +20,8 @@ from harness.core.errors import InputError, MissingExtraError
 from harness.core.files import refuse_way_out, write_atomically, writing
 from harness.core.names import check_name
 from harness.data.text import iter_lines
+from harness.protocol.task import Rows, Task
 from harness.results.records import Identity, RecordKey, Result, ResultStore
-from harness.tasks import Rows, Task
 
 FORMATS = ("npz", "jsonl", "parquet")
 """Compact, for `numpy.load`; one JSON object a line; Parquet."""

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from harness.protocol.task import Rows
 from harness.statistics.resamples import Floats
-from harness.tasks import Rows
 from harness.tasks.language_bias import aggregate
 
 _DIGITS = 2
