@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from harness.statistics.bootstrap import bca_interval, bootstrap, percentile_interval
-from harness.statistics.holm import holm
-from harness.statistics.metrics import mean
-from harness.statistics.ranks import rank_intervals
-from harness.statistics.resamples import Resampling, independent
-from harness.statistics.samples import Sample, average
-from harness.statistics.tests import bootstrap_p, compare, randomisation_p
+from harness.resampling.bootstrap import bca_interval, bootstrap, percentile_interval
+from harness.resampling.holm import holm
+from harness.resampling.metrics import mean
+from harness.resampling.ranks import rank_intervals
+from harness.resampling.resamples import Resampling, independent
+from harness.resampling.samples import Sample, average
+from harness.resampling.tests import bootstrap_p, compare, randomisation_p
 from harness.tasks import Rows
 from harness.tasks.bucc import sample as mining
 from harness.tasks.language_bias import sample as language_bias

@@ -158,9 +158,9 @@ def distill(
     from dataclasses import replace
 
     from distill.distillation import distill
+    from distill.recipe import STATIC, Recipe
     from distill.report import watch
     from distill.start import Start
-    from distill.training import STATIC, Recipe
     from harness.encoders.cache import default_cache_dir
 
     # Other options are fields of `Start` and `Recipe`, and named as these.

@@ -37,11 +37,12 @@ from baselines.training.model_folder import (
 from distill.corpora import Corpus, find_corpora, open_corpus
 from distill.development import Development, hold_out
 from distill.pairs import Filters, PairStore
+from distill.recipe import STATIC, Recipe
 from distill.report import Effort, Trained, UsedCorpus, Watcher, write_reports
 from distill.sampler import mixed_batches
 from distill.start import Start, load_projection, make_student, open_student, save_projection, teacher_projection
 from distill.teacher import TeacherVectors, VectorType, sentences_digest
-from distill.training import STATIC, Fitted, Recipe, check_recipe, train
+from distill.training import Fitted, check_recipe, train
 from harness.core.errors import InputError, MissingExtraError
 from harness.core.files import user_path, write_atomically
 from harness.core.provenance import git_state, hardware, versions

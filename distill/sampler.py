@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from distill.pairs import Pairs
+    from distill.recipe import Recipe
     from distill.report import Watcher
-    from distill.training import Recipe
 
 Features = Callable[[NDArray[np.int64]], "dict[str, Tensor]"]
 """Turns row numbers of texts into the input of a student."""

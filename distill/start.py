@@ -24,8 +24,8 @@ from harness.encoders.spec import parse_spec
 
 if TYPE_CHECKING:
     from distill.pairs import Pairs
+    from distill.recipe import Recipe
     from distill.teacher import TeacherVectors
-    from distill.training import Recipe
 
 PROJECTION_FILE = "teacher_projection.safetensors"
 """In a student's folder: the map from the teacher's space into the student's, if the latter has another."""

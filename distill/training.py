@@ -13,16 +13,17 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.adapters.huggingface import Precision, quiet
+from baselines.adapters.huggingface import quiet
 from baselines.training.model_folder import TrainerState, last_checkpoint, read_if_whole
 from distill.development import SCORES, Development
+from distill.recipe import Recipe
 from distill.report import Watcher
 from distill.sampler import MixedBatches, TrainingPairs, mixed_batches, student_features
 from distill.students import encode, set_up
@@ -32,7 +33,7 @@ from harness.core.files import write_atomically
 if TYPE_CHECKING:
     from baselines.training.trainer import Schedule, Trainer
     from distill.pairs import Pairs
-    from distill.teacher import TeacherVectors, VectorType
+    from distill.teacher import TeacherVectors
 
 _Log = list[dict[str, int | float]]
 
@@ -42,64 +43,6 @@ _EVALUATIONS = 20  # about as many a training
 _DEV_SHARE = 0.04
 _START = "start.json"  # development scores of the start, beside the checkpoints
 _SECONDS, _DEV_SECONDS = "eval_seconds", "eval_dev_seconds"  # as the trainer's log has them
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """The settings of a training. The defaults are the paper's, for a transformer; `STATIC` is for static students.
-
-    Attributes:
-        loss: `mse`, `cosine`, `ranking`, or a sum (`cosine+0.2*ranking`); see `distill.losses`.
-        batch_size: pairs a step, over all GPUs.
-        accumulate: parts in which a batch is computed (less memory; `ranking` has the negatives of a part only).
-        learning_rate: the highest one, after the warm-up.
-        warm_up: steps; at most a tenth of all.
-        epochs: passes over as many pairs as there are, which gives the number of steps.
-        max_steps: steps at most.
-        eval_steps: steps between development scores, each with a checkpoint. None: about twenty evaluations in a
-            training, fewer if they took 5 % of its time.
-        best_by: the development score that decides which step is the best, see `SCORES`. None: by the loss.
-        patience: stop after so many evaluations without a better one.
-        temperature: how a corpus's share depends on its size: 0 the same for all, as in the paper; 1 as its size.
-        max_repeats: no pair is seen more often than this in an epoch, however small its corpus.
-        weights: factors on the shares of corpora, by full name or by that without the languages; 0: left out.
-        matryoshka: the loss is that of these first dimensions, too.
-        max_length: tokens after which a transformer cuts a sentence.
-        precision: of the matrix products (autocast); the weights are float32 in any case.
-        teacher_dtype: the format of the teacher's stored vectors.
-        dropout: of a transformer's dropout layers; None: as the start has it. Without any (0) a step costs less.
-        beta2: of AdamW.
-        max_gradient_norm: longer gradients are scaled to this length; 0: none are.
-        seed: of dropout, of the batches and of new weights.
-    """
-
-    loss: str = "mse"
-    batch_size: int = 64
-    accumulate: int = 1
-    learning_rate: float = 2e-5
-    warm_up: int = 10_000
-    epochs: int = 20
-    max_steps: int | None = None
-    eval_steps: int | None = None
-    best_by: str | None = None
-    patience: int = 10
-    temperature: float = 0.0
-    max_repeats: int = 5
-    weights: tuple[tuple[str, float], ...] = ()
-    matryoshka: tuple[int, ...] = ()
-    max_length: int = 128
-    precision: Precision = "fp32"
-    teacher_dtype: VectorType = "float16"
-    dropout: float | None = None
-    beta2: float = 0.999
-    max_gradient_norm: float = 1.0
-    seed: int = 42
-
-
-# Adam's steps do not depend on the scale of gradients, and their norm over a large table takes time.
-STATIC = replace(
-    Recipe(), batch_size=2048, learning_rate=0.02, warm_up=100, epochs=3, beta2=0.99, max_gradient_norm=0.0
-)
 
 
 @dataclass(frozen=True)
@@ -145,6 +88,11 @@ def criterion(recipe: Recipe) -> tuple[str, bool]:
     return ("mse_unit", False) if "cosine" in kinds else ("accuracy_xx_en", True)
 
 
+def _log_every(total: int, every: int) -> int:
+    """Steps from one logged mean loss to the next: a divisor of `every`, as a resumed training begins a new mean."""
+    return next((steps for steps in range(max(1, total // _POINTS), every) if every % steps == 0), every)
+
+
 def check_recipe(recipe: Recipe, on_cpu: bool) -> None:
     """Raise InputError if a recipe cannot be followed on any data, or not on this machine."""
     from baselines.training.trainer import check_precision
@@ -153,11 +101,6 @@ def check_recipe(recipe: Recipe, on_cpu: bool) -> None:
     check_precision(recipe.precision, on_cpu)
     if recipe.batch_size % (parts := recipe.accumulate * int(os.environ.get("WORLD_SIZE", "1"))):
         raise InputError(f"a batch of {recipe.batch_size} cannot be cut into {parts} equal parts; change --batch-size")
-
-
-def _log_every(total: int, every: int) -> int:
-    """Steps from one logged mean loss to the next: a divisor of `every`, as a resumed training begins a new mean."""
-    return next((steps for steps in range(max(1, total // _POINTS), every) if every % steps == 0), every)
 
 
 def evaluate_every(recipe: Recipe, total: int, n_dev_sentences: int) -> int:

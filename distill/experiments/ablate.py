@@ -29,12 +29,13 @@ from distill.distillation import stored_pairs, stored_vectors
 from distill.experiments.ablation_page import Run, write_page
 from distill.experiments.grid import Grid, Score, Settings, read_grid, resolve_score
 from distill.pairs import Filters, PairStore, Part, Texts
+from distill.recipe import STATIC, Recipe
 from distill.report import Watcher
 from distill.start import make_student, teacher_projection
 from distill.static import StaticEncoder
 from distill.students import static_student
 from distill.teacher import TeacherVectors
-from distill.training import STATIC, Recipe, check_recipe, train
+from distill.training import check_recipe, train
 from harness.core.errors import unknown_name
 from harness.core.files import write_atomically, writing
 from harness.core.provenance import git_state, hardware, versions

@@ -23,11 +23,11 @@ from harness.cli.options import (
 if TYPE_CHECKING:
     from harness.encoders.spec import Spec
     from harness.protocol.task import Planned, Task
+    from harness.resampling.resamples import Resampling
     from harness.results.records import ResultStore
     from harness.running.measure import Run
     from harness.running.progress import Progress
     from harness.statistics.comparison import Compared
-    from harness.statistics.resamples import Resampling
     from harness.statistics.rows import Measured
 
 
@@ -73,11 +73,11 @@ def compare(
     from harness.cli.progress import watch
     from harness.core.errors import InputError
     from harness.encoders.cache import VectorCache
+    from harness.resampling.resamples import Resampling
     from harness.results.records import ResultStore
     from harness.running.measure import Run
     from harness.running.plan import choose_data, plan_sets
     from harness.statistics.comparison import compare_rows
-    from harness.statistics.resamples import Resampling
 
     results = results_folder(results)
     resampling = Resampling(resamples, seed, level)

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from harness.resampling.samples import Sample
     from harness.results.records import Result
     from harness.results.statistics import Statistics
-    from harness.statistics.samples import Sample
 
     Encode = Callable[[Sequence[str], str | None], NDArray[np.float32]]
     Rows = Mapping[str, NDArray[Any]]

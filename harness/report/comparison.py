@@ -18,8 +18,8 @@ from harness.report.conclusion import (
     value_cell,
 )
 from harness.report.tables import tag_notes
+from harness.resampling.resamples import Resampling
 from harness.statistics.comparison import Compared, Difference, win_tie_loss
-from harness.statistics.resamples import Resampling
 
 
 def tables(

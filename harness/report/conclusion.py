@@ -10,7 +10,7 @@ from harness.protocol.described import described
 from harness.report.cells import Cell
 from harness.report.cells import Kind as CellKind
 from harness.report.cells import p_text as p_text
-from harness.statistics.bootstrap import Interval
+from harness.resampling.bootstrap import Interval
 from harness.statistics.comparison import Compared, Difference, Kind, win_tie_loss
 
 

@@ -11,8 +11,8 @@ from harness.protocol.described import metric_of
 from harness.protocol.registry import get_task
 from harness.protocol.task import Rows, Task
 from harness.report.cells import Cell, p_text
+from harness.resampling.bootstrap import bca_interval
 from harness.results.records import RecordKey, Result
-from harness.statistics.bootstrap import bca_interval
 from harness.statistics.evidence import Evidence
 from harness.statistics.rows import rows_of
 

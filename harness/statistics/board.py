@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from math import isnan
 
 from harness.protocol.described import metric_of
+from harness.resampling.holm import holm
 from harness.results.records import Result
 from harness.results.statistics import Entry, Statistics
-from harness.statistics.holm import holm
 
 Key = tuple[str, str, str]
 """Task, subset, metric: what one number of an encoder is stored under."""

@@ -9,14 +9,14 @@ from typing import Literal
 
 from harness.protocol.described import metric_of, subset_order
 from harness.protocol.task import Planned, Rows, Task
+from harness.resampling.bootstrap import Interval, bca_interval
+from harness.resampling.holm import holm
+from harness.resampling.ranks import RankInterval, rank_intervals
+from harness.resampling.resamples import Resampling
+from harness.resampling.tests import Comparison, bootstrap_p
 from harness.statistics.board import Standing, standing
-from harness.statistics.bootstrap import Interval, bca_interval
 from harness.statistics.evidence import Evidence
-from harness.statistics.holm import holm
-from harness.statistics.ranks import RankInterval, rank_intervals
-from harness.statistics.resamples import Resampling
 from harness.statistics.rows import Measured
-from harness.statistics.tests import Comparison, bootstrap_p
 
 Kind = Literal["set", "average", "bias"]
 Outcome = Literal["win", "tie", "loss"]

@@ -4,13 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from harness.core.errors import InputError
 from harness.protocol.task import Metric, Rows, Task
-from harness.statistics.bootstrap import Replicates, bootstrap, bootstrap_each
-from harness.statistics.resamples import Resampling
-from harness.statistics.samples import Sample, average, sample_of
-from harness.statistics.tests import Comparison, compare, randomisation_p
+from harness.resampling.bootstrap import Replicates, bootstrap, bootstrap_each
+from harness.resampling.metrics import Aggregated
+from harness.resampling.resamples import Resampling, independent
+from harness.resampling.samples import Sample, average
+from harness.resampling.tests import Comparison, compare, randomisation_p
 
 Pair = tuple[str, str]
+
+
+def sample_of(task: Task, metric: str, rows: Sequence[Rows]) -> Sample:
+    """The sample of one metric of a task, from each encoder's rows of one subset.
+
+    Of a task without `resample`, `aggregate` is called for every resample.
+
+    Raises:
+        InputError: the encoders' rows are not of the same items, hold NaN where there is none to be, or the metric
+            is no score (a threshold).
+    """
+    known = {m.name: m for m in task.metrics}
+    if metric not in known:
+        raise InputError(f"{task.name} has no metric {metric!r}; it has {', '.join(known)}")
+    if not known[metric].has_interval:
+        scores = ", ".join(m.name for m in task.metrics if m.has_interval and m.is_main)
+        raise InputError(f"{task.name}: a {metric} is no score, there is no interval for it; ask for {scores}")
+    if task.resample:
+        return task.resample(rows, metric)
+    n = len(next(iter(rows[0].values())))
+    if any(len(column) != n for of_encoder in rows for column in of_encoder.values()):
+        raise InputError(f"{task.name}: the encoders' rows are not of the same items; measure them again")
+    columns = [dict(of_encoder) for of_encoder in rows]
+    return Sample(Aggregated(lambda drawn: task.aggregate(drawn)[metric], columns), independent(n))
 
 
 class Evidence:

@@ -7,28 +7,39 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast
 
 from harness.core.errors import HarnessError, InputError
 from harness.encoders.registry import one_line
 from harness.protocol.task import Rows, Task
+from harness.resampling.bootstrap import bca_interval
+from harness.resampling.resamples import Resampling
+from harness.resampling.tests import bootstrap_p
 from harness.results.records import Result, ResultStore
 from harness.results.statistics import Entry, Key, More, Statistics, StatisticsStore, digest
-from harness.running.progress import Progress, Silent
-from harness.statistics.bootstrap import bca_interval
 from harness.statistics.evidence import Evidence
-from harness.statistics.resamples import Resampling
 from harness.statistics.rows import has_rows, rows_of
-from harness.statistics.tests import bootstrap_p
 
 _SAVE_EVERY_S, _SAY_EVERY_S = 5.0, 10.0
+
+
+class Notes(Protocol):
+    """Who wants to know."""
+
+    def note(self, message: str) -> None:
+        """Something worth saying."""
+
+
+class _Nobody:
+    def note(self, message: str) -> None:
+        pass
 
 
 def update_statistics(
     store: ResultStore,
     tasks: Sequence[Task],
     plan: Resampling | None = None,
-    progress: Progress | None = None,
+    progress: Notes | None = None,
 ) -> None:
     """Compute the intervals and tests that are missing or stale, as far as there are rows for them.
 
@@ -39,10 +50,10 @@ def update_statistics(
         InputError: a file of records that holds something else, or a folder that cannot be written.
     """
     for task in tasks:
-        _update(store, task, plan or Resampling(), progress or Silent())
+        _update(store, task, plan or Resampling(), progress or _Nobody())
 
 
-def _update(store: ResultStore, task: Task, plan: Resampling, progress: Progress) -> None:
+def _update(store: ResultStore, task: Task, plan: Resampling, progress: Notes) -> None:
     kept = StatisticsStore(store.root)
     records = {(r.encoder, r.subset): r for r in store.load(task=task.name) if r.signature == task.full_signature}
     digests = {key: digest(record) for key, record in records.items()}
@@ -78,7 +89,7 @@ def _update(store: ResultStore, task: Task, plan: Resampling, progress: Progress
 class _Rows:
     """The rows of one task's records; of an average those of each of its parts."""
 
-    def __init__(self, root: Path, task: Task, records: Mapping[Key, Result], progress: Progress):
+    def __init__(self, root: Path, task: Task, records: Mapping[Key, Result], progress: Notes):
         self._root, self._task, self._records, self._progress = root, task, records, progress
         self._read: dict[Key, Rows | None] = {}
 

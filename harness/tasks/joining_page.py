@@ -1,6 +1,6 @@
 """The finer view of language bias on its page: what joining two sets costs, and which set is over- or under-scored.
 
-Two tables of several encoders, and a heat map of each, drawn from the values of `harness.tasks.joining`.
+Two tables of several encoders, and a heat map of each, drawn from the values of `harness.tasks.language_bias.joining`.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.data import DataDir, Source
@@ -17,9 +18,10 @@ from harness.tasks.sts17 import complete_groups, correlations, load_set, sts_row
 from harness.tasks.sts17 import data_sets as sts_data_sets
 
 if TYPE_CHECKING:
+    from harness.resampling.resamples import Floats
+    from harness.resampling.samples import Sample
     from harness.results.records import Result
     from harness.results.statistics import Statistics
-    from harness.statistics.samples import Sample
 
 GROUPS = {"official6": tuple(name for name in STS_SUBSETS if name not in EXTENDED), "ten": STS_SUBSETS}
 
@@ -66,9 +68,9 @@ def sample(rows: Sequence[Rows], metric: str) -> Sample:
     """`expected`, `actual` or `difference` of several encoders' rows, resampled by source pairs."""
     import numpy as np
 
-    from harness.statistics.metrics import Combination, spearman
-    from harness.statistics.resamples import join
-    from harness.statistics.samples import Sample, gold_and_cosine, source_pairs
+    from harness.resampling.metrics import Combination, spearman
+    from harness.resampling.resamples import join
+    from harness.resampling.samples import Sample, gold_and_cosine, source_pairs
 
     names = rows[0]["set"].tolist()
     first = {name: place for place, name in reversed(list(enumerate(names)))}
@@ -92,10 +94,57 @@ def data_sets(group: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for subset in GROUPS[group] for name in sts_data_sets(subset)))
 
 
+_DIGITS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Joining:
+    """What joining sets does to an encoder's ranking of their sentence pairs. Descriptive: without intervals.
+
+    Attributes:
+        sets: names of the s sets.
+        cost: (s, s), symmetric, 0 on the diagonal: Spearman's rho x 100 of the two sets joined into one list minus the
+            mean of the two separate ones; negative where joining costs.
+        shift: (s,), mean rank shift of each set's pairs in the list of all sets, as a percentage of the list's length:
+            rank of the cosine minus rank of the gold score, average ranks on ties. Positive: over-scored. It cancels
+            over all pairs, so one set can only be over-scored relative to the others. Where encoder and gold scores
+            agree little, ranks of the cosine go to the middle, and a set of low gold scores seems over-scored: of use
+            where the sets' gold scores are distributed alike.
+    """
+
+    sets: tuple[str, ...]
+    cost: Floats
+    shift: Floats
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: lists, with two decimals."""
+        cost, shift = (values.round(_DIGITS) + 0.0 for values in (self.cost, self.shift))  # no -0.0
+        return {"sets": list(self.sets), "cost": cost.tolist(), "shift": shift.tolist()}
+
+
+def joining(rows: Rows) -> Joining:
+    """Costs and shifts of one encoder, from its rows of the language-bias task (`set`, `gold`, `cosine`).
+
+    The cost of two sets is the task's `difference` of these two (Reimers and Gurevych 2020, section 5.2). The sets are
+    in the order in which they occur.
+    """
+    import numpy as np
+    from scipy.stats import rankdata
+
+    sets = tuple(dict.fromkeys(rows["set"].tolist()))
+    of_set = [rows["set"] == name for name in sets]
+    cost = np.zeros((len(sets), len(sets)))
+    for i in range(len(sets)):
+        for j in range(i):
+            both = {key: column[of_set[i] | of_set[j]] for key, column in rows.items()}
+            cost[i, j] = cost[j, i] = aggregate(both)["difference"]
+    moved = rankdata(rows["cosine"]) - rankdata(rows["gold"])
+    shift = np.array([100 * moved[own].mean() / len(moved) for own in of_set])
+    return Joining(sets, cost, shift)
+
+
 def detail(rows: Rows) -> dict[str, Any]:
     """What joining every two sets costs, and how far each set is over- or under-scored."""
-    from harness.tasks.joining import joining
-
     return {"joining": joining(rows).as_dict()}
 
 

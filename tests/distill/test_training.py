@@ -26,9 +26,10 @@ pytest.importorskip("datasets")
 pytest.importorskip("matplotlib")
 
 from distill import training  # noqa: E402
+from distill.recipe import STATIC, Recipe  # noqa: E402
 from distill.sampler import TrainingPairs, mixed_batches  # noqa: E402
 from distill.students import set_up  # noqa: E402
-from distill.training import STATIC, Recipe, evaluate_every  # noqa: E402
+from distill.training import evaluate_every  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -18,16 +18,17 @@ from harness.report.comparison import entries, tables
 from harness.report.conclusion import conclusion
 from harness.report.render import render
 from harness.report.terminal import plain_text
+from harness.resampling.bootstrap import bca_interval, bootstrap
+from harness.resampling.ranks import rank_intervals
+from harness.resampling.resamples import Resampling
+from harness.resampling.samples import average
+from harness.resampling.tests import bootstrap_p, compare
 from harness.results.records import ResultStore
 from harness.running.evaluate import measure_rows
 from harness.running.measure import Run
-from harness.statistics.bootstrap import bca_interval, bootstrap
 from harness.statistics.comparison import compare_rows, win_tie_loss
-from harness.statistics.ranks import rank_intervals
-from harness.statistics.resamples import Resampling
+from harness.statistics.evidence import sample_of
 from harness.statistics.rows import Measured
-from harness.statistics.samples import average, sample_of
-from harness.statistics.tests import bootstrap_p, compare
 from harness.tasks import get_task
 
 PLAN = Resampling(resamples=1000)

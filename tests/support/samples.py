@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.statistics.holm import holm
-from harness.statistics.resamples import Resampling
-from harness.statistics.samples import Sample, sample_of
-from harness.statistics.tests import randomisation_p
+from harness.resampling.holm import holm
+from harness.resampling.resamples import Resampling
+from harness.resampling.samples import Sample
+from harness.resampling.tests import randomisation_p
+from harness.statistics.evidence import sample_of
 from harness.tasks import Rows, get_task
 
 

@@ -17,8 +17,8 @@ from samples import correlation
 from scipy.stats import spearmanr
 
 from harness.cli import main
-from harness.statistics.bootstrap import bca_interval, bootstrap
-from harness.statistics.resamples import Resampling
+from harness.resampling.bootstrap import bca_interval, bootstrap
+from harness.resampling.resamples import Resampling
 
 Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -14,8 +14,8 @@ from result_records import record
 from harness.core.errors import InputError
 from harness.report.terminal import plain_text
 from harness.results.statistics import Entry, Statistics, digest
-from harness.tasks.joining import Joining
 from harness.tasks.joining_page import bias_tables, finer_view, heat_map
+from harness.tasks.language_bias import Joining
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -15,8 +15,8 @@ from harness.core.errors import InputError
 from harness.core.provenance import GitState
 from harness.published import published_scores
 from harness.report.pages import BEGIN, END, make_pages, outdated, report
+from harness.resampling.resamples import Resampling
 from harness.results.records import ResultStore
-from harness.statistics.resamples import Resampling
 from harness.statistics.update import update_statistics
 from harness.tasks import get_task
 

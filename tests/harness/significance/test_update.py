@@ -15,17 +15,18 @@ from harness.significance import update
 from measured_rows import N, store_measured, sts_rows
 
 from harness.core.errors import InputError
+from harness.resampling.bootstrap import bca_interval, bootstrap
+from harness.resampling.resamples import Resampling
+from harness.resampling.samples import average
+from harness.resampling.tests import compare
 from harness.results.records import Dataset, ResultStore
 from harness.results.statistics import StatisticsStore
 from harness.running.progress import Silent
-from harness.statistics.bootstrap import bca_interval, bootstrap
-from harness.statistics.resamples import Resampling
+from harness.statistics.evidence import sample_of
 from harness.statistics.rows import rows_file
-from harness.statistics.samples import average, sample_of
-from harness.statistics.tests import compare
 from harness.statistics.update import update_statistics
 from harness.tasks import get_task, sts17
-from harness.tasks.joining import joining
+from harness.tasks.language_bias import joining
 
 PLAN = Resampling(resamples=500)
 SAME = ("en-en", "es-es", "ar-ar")

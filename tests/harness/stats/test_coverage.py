@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from samples import correlation
 
-from harness.statistics.bootstrap import bca_interval, bootstrap, percentile_interval
-from harness.statistics.metrics import spearman
-from harness.statistics.resamples import Resampling, independent
-from harness.statistics.samples import Sample, average
-from harness.statistics.tests import bootstrap_p, randomisation_p
+from harness.resampling.bootstrap import bca_interval, bootstrap, percentile_interval
+from harness.resampling.metrics import spearman
+from harness.resampling.resamples import Resampling, independent
+from harness.resampling.samples import Sample, average
+from harness.resampling.tests import bootstrap_p, randomisation_p
 
 TIMES = 300
 PLAN = Resampling(resamples=400)

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from harness.tasks.joining import Joining, joining
-from harness.tasks.language_bias import aggregate
+from harness.tasks.language_bias import Joining, aggregate, joining
 
 
 @st.composite

@@ -13,12 +13,12 @@ from samples import best_group, correlation
 from scipy.stats import pearsonr, rankdata
 
 from harness.core.errors import InputError
-from harness.statistics.bootstrap import bootstrap
-from harness.statistics.holm import holm
-from harness.statistics.metrics import f1, mean, pearson, spearman
-from harness.statistics.resamples import Resampling, independent, join
-from harness.statistics.samples import Sample, average
-from harness.statistics.tests import bootstrap_p, compare, randomisation_p
+from harness.resampling.bootstrap import bootstrap
+from harness.resampling.holm import holm
+from harness.resampling.metrics import f1, mean, pearson, spearman
+from harness.resampling.resamples import Resampling, independent, join
+from harness.resampling.samples import Sample, average
+from harness.resampling.tests import bootstrap_p, compare, randomisation_p
 
 
 def two_encoders(n=80, seed=0, errors=(0.5, 0.65)):

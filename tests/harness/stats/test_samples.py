@@ -10,9 +10,10 @@ from samples import language_bias, mining
 from scipy.stats import spearmanr
 
 from harness.core.errors import InputError
-from harness.statistics.bootstrap import bca_interval, bootstrap
-from harness.statistics.resamples import Resampling, bootstrap_counts
-from harness.statistics.samples import average, sample_of
+from harness.resampling.bootstrap import bca_interval, bootstrap
+from harness.resampling.resamples import Resampling, bootstrap_counts
+from harness.resampling.samples import average
+from harness.statistics.evidence import sample_of
 from harness.tasks import get_task
 
 SETS = ("en-en", "es-es", "en-de")

@@ -12,7 +12,7 @@ from scipy.stats import pearsonr, rankdata, spearmanr
 from sklearn.metrics import f1_score
 
 from harness.core.errors import InputError
-from harness.statistics.metrics import Aggregated, Combination, f1, mean, pearson, spearman
+from harness.resampling.metrics import Aggregated, Combination, f1, mean, pearson, spearman
 
 REFERENCES = {"spearman": (spearman, spearmanr), "pearson": (pearson, pearsonr)}
 

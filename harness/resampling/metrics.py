@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.core.errors import InputError
-from harness.statistics.resamples import Floats
+from harness.resampling.resamples import Floats
 
 Pairs = Sequence[tuple[int, int]]
 Exchange = Callable[[Floats], Floats]

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.statistics.bootstrap import Replicates, bca_interval, bootstrap
-from harness.statistics.resamples import Floats, Resampling, swaps
-from harness.statistics.samples import Sample
+from harness.resampling.bootstrap import Replicates, bca_interval, bootstrap
+from harness.resampling.resamples import Floats, Resampling, swaps
+from harness.resampling.samples import Sample
 
 # Exchanges that give the observed difference again count as such, whatever rounding makes of them (scores are x 100).
 _ROUNDING = 1e-9

@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from harness.statistics.metrics import Combination, Statistic
-from harness.statistics.resamples import Floats, Resampling, Units, bootstrap_counts, leave_one_out
-from harness.statistics.samples import Sample
+from harness.resampling.metrics import Combination, Statistic
+from harness.resampling.resamples import Floats, Resampling, Units, bootstrap_counts, leave_one_out
+from harness.resampling.samples import Sample
 
 Kind = Literal["metric", "proportion", "difference"]
 _ROUNDING = 1e-9

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.statistics.bootstrap import Replicates
+from harness.resampling.bootstrap import Replicates
 
 
 @dataclass(frozen=True)
