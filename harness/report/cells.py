@@ -7,7 +7,7 @@ from math import isnan
 from typing import Literal
 
 MISSING = "–"
-Kind = Literal["text", "code", "score", "gain", "difference", "threshold", "count"]
+CellKind = Literal["text", "code", "score", "gain", "difference", "threshold", "count"]
 
 _DIGITS = {"score": 1, "gain": 1, "difference": 2, "threshold": 4}
 
@@ -23,7 +23,7 @@ class Cell:
     """
 
     value: float | str | None
-    kind: Kind = "text"
+    kind: CellKind = "text"
     shown: str = ""
     interval: tuple[float, float] | None = None
     is_best: bool = False

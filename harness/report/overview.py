@@ -9,8 +9,15 @@ from harness.core.names import Subset
 from harness.protocol.described import overview_columns, subset_order, task_order
 from harness.report.cells import Cell, Column, Note, Row, Table
 from harness.report.figures import Figures
-from harness.report.footnotes import shorten
-from harness.report.tables import encoder_labels, encoder_rows, missing_note, rank_encoders, split_sample, tag_notes
+from harness.report.tables import (
+    encoder_labels,
+    encoder_rows,
+    missing_note,
+    rank_encoders,
+    shorten,
+    split_sample,
+    tag_notes,
+)
 from harness.results.records import Result
 from harness.results.statistics import Statistics
 from harness.statistics.board import Board, Key

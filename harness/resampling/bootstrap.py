@@ -10,11 +10,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from harness.resampling.metrics import Combination, Statistic
+from harness.resampling.metrics import Combination, Sample, Statistic
 from harness.resampling.resamples import Floats, Resampling, Units, bootstrap_counts, leave_one_out
-from harness.resampling.samples import Sample
 
-Kind = Literal["metric", "proportion", "difference"]
+StatisticKind = Literal["metric", "proportion", "difference"]
 _ROUNDING = 1e-9
 
 
@@ -47,7 +46,7 @@ class Replicates:
     jackknife: Floats
     units: Units
     plan: Resampling
-    kind: Kind = "metric"
+    kind: StatisticKind = "metric"
 
     def difference(self, i: int, j: int) -> Replicates:
         """Encoder i minus encoder j, as replicates of one row."""

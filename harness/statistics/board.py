@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 
+from harness.core.errors import InputError
 from harness.protocol.described import metric_of
-from harness.resampling.holm import holm
 from harness.results.records import Result
 from harness.results.statistics import Entry, Statistics
 
@@ -61,6 +61,23 @@ def standing(values: Mapping[str, float], p: Callable[[str, str], float | None],
     corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
     not_worse = {encoder for encoder, value in corrected.items() if not value < alpha}
     return Standing(leader, equals | not_worse, equals, untested, corrected)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down adjusted p-values (1979), in the order given; NaN (not tested) stays and is not counted.
+
+    Raises:
+        InputError: a p-value below 0 or above 1.
+    """
+    if any(p < 0 or p > 1 for p in p_values):
+        raise InputError(f"p-values lie between 0 and 1, not {list(p_values)}")
+    tested = sorted((place for place, p in enumerate(p_values) if not isnan(p)), key=lambda place: p_values[place])
+    adjusted = [float(p) for p in p_values]
+    highest = 0.0
+    for rank, place in enumerate(tested):
+        highest = max(highest, (len(tested) - rank) * float(p_values[place]))
+        adjusted[place] = min(highest, 1.0)
+    return adjusted
 
 
 class Board:

@@ -106,7 +106,7 @@ def stored_rows(store: ResultStore, task: Task, wanted: Identity) -> tuple[Resul
 
 
 @dataclass
-class Measured:
+class EncoderRows:
     """An encoder's rows by task and subset, and why there are none of the other subsets."""
 
     encoder: str

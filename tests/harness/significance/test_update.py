@@ -11,17 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.stats
-from harness.significance import update
 from measured_rows import N, store_measured, sts_rows
 
 from harness.core.errors import InputError
 from harness.resampling.bootstrap import bca_interval, bootstrap
+from harness.resampling.metrics import average
 from harness.resampling.resamples import Resampling
-from harness.resampling.samples import average
-from harness.resampling.tests import compare
+from harness.resampling.tests import paired_tests
 from harness.results.records import Dataset, ResultStore
 from harness.results.statistics import StatisticsStore
 from harness.running.progress import Silent
+from harness.statistics import update
 from harness.statistics.evidence import sample_of
 from harness.statistics.rows import rows_file
 from harness.statistics.update import update_statistics
@@ -89,7 +89,7 @@ def test_every_number_is_that_of_harness_stats(store: ResultStore) -> None:
                 )
             for i, first in enumerate(names):
                 tests = known.entries[first, subset].p.get(metric, {})
-                expected = {names[j]: compare(sample, [(i, j)], PLAN)[0].p for j in range(i + 1, len(names))}
+                expected = {names[j]: paired_tests(sample, [(i, j)], PLAN)[0].p for j in range(i + 1, len(names))}
                 assert tests == pytest.approx(expected, abs=1e-6)
 
 
