@@ -236,7 +236,7 @@ def run_suite(
         whole.results += outcome.results
         whole.failures += outcome.failures
     if store:
-        update_statistics(store, [planned.task for planned in plan], progress=progress)
+        update_statistics(store, [planned.task for planned in plan], note=progress.note)
     return whole
 
 
