@@ -1,7 +1,7 @@
-"""Paired tests of two encoders on the same items, effect sizes, and the correction for many tests.
+"""Paired tests of two encoders on the same items, effect sizes, and intervals of ranks.
 
-Every p-value is two-sided and (c + 1) / (n + 1), where c of n resamples are at least as extreme as what was observed:
-it is never 0, and where the outputs of two encoders are exchangeable a randomisation test at 5 % rejects no more
+Every p-value is two-sided and (c + 1) / (n + 1), where c of n resamples are at least as extreme as the observation.
+It is never 0, and where the outputs of two encoders are exchangeable a randomisation test at 5 % rejects no more
 than 5 % of true nulls (Davison and Hinkley 1997, section 4.2).
 """
 
@@ -16,7 +16,7 @@ from harness.resampling.bootstrap import Replicates, bca_interval, bootstrap
 from harness.resampling.metrics import Sample
 from harness.resampling.resamples import Floats, Resampling, swaps
 
-# Exchanges that give the observed difference again count as such, whatever rounding makes of them (scores are x 100).
+# Exchanges that give the observed difference again must count in spite of rounding (scores are x 100).
 _ROUNDING = 1e-9
 
 
@@ -26,11 +26,11 @@ class PairedTest:
 
     Attributes:
         difference, low, high: first minus second in the metric's units, and its BCa interval.
-        p: by approximate randomisation.
+        p: the p-value by approximate randomisation.
         effect_size: the difference in standard deviations of its per-item influence. For a mean it is Cohen's d_z
             (mean of the paired differences over their standard deviation); 0 where nothing differs.
-        units: number of units that were drawn. With fewer than three in a stratum, interval, p-values and
-            effect size are NaN.
+        units: number of units that were drawn. With fewer than three in a stratum, interval, p-value and effect
+            size are NaN.
     """
 
     difference: float
@@ -47,9 +47,9 @@ def paired_tests(
     plan: Resampling | None = None,
     replicates: Replicates | None = None,
 ) -> list[PairedTest]:
-    """The encoders of each pair, by their places in the sample.
+    """Tests the encoders of each pair, which are given by their places in the sample.
 
-    `replicates`: those of the same sample, if there are any already; their plan counts.
+    replicates: those of the same sample, if they are there already; then their plan counts.
     """
     replicates = replicates or bootstrap(sample, plan)
     comparisons = []
@@ -62,10 +62,10 @@ def paired_tests(
 
 
 def randomisation_p(sample: Sample, pairs: Sequence[tuple[int, int]], plan: Resampling | None = None) -> list[float]:
-    """Approximate randomisation of pairs of encoders: each unit's outputs are exchanged with probability 1/2.
+    """The p-values of pairs of encoders by approximate randomisation: a unit's outputs are exchanged with p = 1/2.
 
-    Noreen (1989), chapter 2; Riezler and Maxwell (2005), figure 1. What is exchanged where two encoders' scores are on
-    different scales: see `statistics.Spearman`. NaN with fewer than three units in a stratum.
+    Noreen (1989), chapter 2; Riezler and Maxwell (2005), figure 1. `harness.resampling.metrics.Spearman` says what is
+    exchanged if two encoders' scores are on different scales. NaN with fewer than three units in a stratum.
     """
     plan = plan or Resampling()
     if not pairs or not sample.units.can_be_resampled:
@@ -84,7 +84,7 @@ def randomisation_p(sample: Sample, pairs: Sequence[tuple[int, int]], plan: Resa
 
 
 def bootstrap_p(replicates: Replicates) -> Floats:
-    """(m,), the test of each value against 0: of differences of encoders, or of a language bias.
+    """The p-value of each value against 0, (m,): of differences of encoders, or of a language bias.
 
     The bootstrap distribution is shifted so that its mean is 0 (Noreen 1989; Riezler and Maxwell 2005, figure 2); c
     counts the draws that are then at least as far from 0 as the observed value. NaN with fewer than three units in
@@ -99,7 +99,7 @@ def bootstrap_p(replicates: Replicates) -> Floats:
 
 
 def effect_size(replicates: Replicates) -> Floats:
-    """(m,), each value over its jackknife standard error times the root of the number of units; see `PairedTest`."""
+    """Each value over its jackknife standard error times the root of the number of units, (m,); see `PairedTest`."""
     if not replicates.units.can_be_resampled:
         return np.full(len(replicates.values), np.nan)
     variance = sum((part**2).sum(axis=1) / (part.shape[1] * (part.shape[1] - 1)) for part in replicates.influence)
@@ -118,7 +118,7 @@ class RankInterval:
 
 
 def rank_intervals(replicates: Replicates) -> list[RankInterval]:
-    """Rank intervals of all m encoders, which hold together at the plan's level.
+    """Rank intervals of all m encoders; they hold simultaneously at the plan's level.
 
     Mogstad, Romano, Shaikh and Wilhelm (2024), section 3: a rank is at least 1 + the number of encoders that are
     significantly ahead, and at most m - the number of those that are significantly behind, where all differences are
