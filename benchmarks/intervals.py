@@ -21,12 +21,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from harness.resampling.bootstrap import bca_interval, bootstrap, percentile_interval
-from harness.resampling.holm import holm
-from harness.resampling.metrics import mean
-from harness.resampling.ranks import rank_intervals
+from harness.resampling.metrics import Sample, average, mean
 from harness.resampling.resamples import Resampling, independent
-from harness.resampling.samples import Sample, average
-from harness.resampling.tests import bootstrap_p, compare, randomisation_p
+from harness.resampling.tests import bootstrap_p, paired_tests, randomisation_p, rank_intervals
+from harness.statistics.board import holm
 from harness.tasks import Rows
 from harness.tasks.bucc import sample as mining
 from harness.tasks.language_bias import sample as language_bias
@@ -236,7 +234,7 @@ def speed(plan: Resampling, encoders: int = 10) -> None:
     for name, taken in seconds.items():
         print(f"  {name:24} {taken:6.1f} s")
     start = time.perf_counter()
-    compare(samples["bias 10"], 0, 1, plan)
+    paired_tests(samples["bias 10"], [(0, 1)], plan)
     print(f"one comparison on the language bias of 2,500 pairs: {time.perf_counter() - start:.2f} s")
 
 

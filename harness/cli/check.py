@@ -1,4 +1,4 @@
-"""`leaderboard check`: the regression gate."""
+"""`leaderboard check`: measures stored records again and compares."""
 
 from __future__ import annotations
 
@@ -101,10 +101,11 @@ def check(
     whose spec string runs code (python:, a foreign tfhub:, mteb:, trust_remote_code=true) is only loaded if --encoder
     gives that spec string.
     """
-    from harness import reproduction as gate
     from harness.cli.progress import watch
     from harness.core.errors import InputError
     from harness.data import open_data_dir
+    from harness.reproduction import render
+    from harness.reproduction.repeat import FreshRun, Options, check_again, compare_runs
 
     if run and (cached or device or batch_size):
         raise InputError("--run measures nothing: leave out --cached, --device and --batch-size")
@@ -118,9 +119,9 @@ def check(
             raise InputError(f"--run measures nothing, so {spec} is not loaded; give the stored name: --encoder {name}")
     chosen = _choose(everything, specs, task or (), subset or (), suite)
     if run:
-        checked = gate.against(chosen, everything, against, run, gate.Repeated(_records(run, "--run")))
+        checks = compare_runs(chosen, everything, against, run, FreshRun(_records(run, "--run")))
     else:
-        options = gate.Options(
+        options = Options(
             data=open_data_dir(data_dir) if data_dir else None,
             cache_dir=cache_dir,
             use_cached=cached,
@@ -131,17 +132,17 @@ def check(
             defaults={"device": device, "batch_size": batch_size},
         )
         with watch() as progress:
-            checked = gate.check_again(chosen, everything, against, options, progress)
-    if all(record.skipped for record in checked):
-        reasons = "; ".join(dict.fromkeys(record.skipped for record in checked))
-        none = f"none of the {len(checked)} records can be checked here"
+            checks = check_again(chosen, everything, against, options, progress)
+    if all(check.skipped for check in checks):
+        reasons = "; ".join(dict.fromkeys(check.skipped for check in checks))
+        none = f"none of the {len(checks)} records can be checked here"
         raise InputError(f"{none} ({reasons}); give --data-dir, or what the encoder needs")
     if junit:  # first: it does not depend on who reads what is printed
-        _write(junit, gate.junit(checked))
-    if format is Format.github and (annotations := gate.github(checked, against)):
+        _write(junit, render.junit(checks))
+    if format is Format.github and (annotations := render.github(checks, against)):
         echo(annotations)
-    echo(gate.text(checked))
-    if any(record.findings for record in checked):
+    echo(render.text(checks))
+    if any(check.findings for check in checks):
         raise typer.Exit(1)
 
 

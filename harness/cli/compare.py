@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from harness.results.records import ResultStore
     from harness.running.measure import Run
     from harness.running.progress import Progress
-    from harness.statistics.comparison import Compared
-    from harness.statistics.rows import Measured
+    from harness.statistics.comparison import Comparison
+    from harness.statistics.rows import EncoderRows
 
 
 def compare(
@@ -121,7 +121,7 @@ class _Candidate:
             self.name = spec.stored_name
             self._is_stored = _has_records(spec, store)
 
-    def rows(self, run: Run, plan: Sequence[Planned], device: str | None, batch_size: int | None) -> Measured:
+    def rows(self, run: Run, plan: Sequence[Planned], device: str | None, batch_size: int | None) -> EncoderRows:
         """Its rows on all that is planned: stored ones without loading it where all are there, else measured now."""
         from harness.core.errors import InputError
         from harness.encoders.registry import check_spec, encoder_names, failures_in_one_line, load_encoder
@@ -174,7 +174,7 @@ def _tasks(names: Sequence[str] | None, metric: str | None, progress: Progress) 
 
 def _printed(
     format: str,
-    compared: Sequence[Compared],
+    compared: Sequence[Comparison],
     names: Sequence[str],
     plan: Resampling,
     signatures: dict[str, str],

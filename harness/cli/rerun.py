@@ -48,8 +48,8 @@ def rerun(
     from harness.data import open_data_dir
     from harness.encoders.spec import parse_spec
     from harness.report.record import find_record
-    from harness.reproduction import Options, against, repeat
-    from harness.reproduction import text as check_text
+    from harness.reproduction.render import text as check_text
+    from harness.reproduction.repeat import Options, compare_runs, measure_again
     from harness.results.records import ResultStore
     from harness.results.selection import stored
 
@@ -71,15 +71,15 @@ def rerun(
     chosen = [result for result in everything if result.key in wanted]
     with temporary_folder() as folder:
         with watch() as progress:
-            repeated = repeat(chosen, folder, options, progress)
-        if absent := [repeated.skipped[r.key] for r in chosen if r.key in repeated.skipped]:
+            fresh = measure_again(chosen, folder, options, progress)
+        if absent := [fresh.skipped[r.key] for r in chosen if r.key in fresh.skipped]:
             raise InputError(f"{absent[0]}; give --data-dir or set HARNESS_DATA")
-        checked = against(chosen, everything, results, folder, repeated)
-    new = next((r for r in repeated.results if r.key == old.key), None)
+        checks = compare_runs(chosen, everything, results, folder, fresh)
+    new = next((r for r in fresh.results if r.key == old.key), None)
     if new is not None:
         echo(_printed(old, new))
-    if any(record.findings for record in checked):
-        echo("\n" * (new is not None) + check_text(checked))
+    if any(check.findings for check in checks):
+        echo("\n" * (new is not None) + check_text(checks))
         raise typer.Exit(1)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from harness.resampling.samples import Sample
+    from harness.resampling.metrics import Sample
     from harness.results.records import Result
     from harness.results.statistics import Statistics
 

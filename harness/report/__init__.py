@@ -1,4 +1,1 @@
-"""Tables and pages, made from the records and the statistics beside them.
-
-Neither NumPy nor SciPy is imported for a table: it answers at once. (The heat maps of language bias need NumPy.)
-"""
+"""Tables and pages, made from the records and their statistics, without NumPy or SciPy: tables appear at once."""

@@ -1,4 +1,4 @@
-"""What a table is made of, for any renderer."""
+"""The parts of a table, for every renderer."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from math import isnan
 from typing import Literal
 
 MISSING = "–"
-Kind = Literal["text", "code", "score", "gain", "difference", "threshold", "count"]
+CellKind = Literal["text", "code", "score", "gain", "difference", "threshold", "count"]
 
 _DIGITS = {"score": 1, "gain": 1, "difference": 2, "threshold": 4}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One value and how it is printed; None prints as "–".
+    """A value and how it is printed; None prints as "–".
 
     Attributes:
-        shown: takes the place of the printed form: a published figure has the digits that it was published with.
+        shown: the printed form, if it is not made from the value: a published figure keeps its published digits.
         interval: both ends, printed beside or below the value.
-        is_best: the best of its kind, or not significantly worse; printed bold.
+        is_best: whether the value is the best, or not significantly worse; printed bold.
     """
 
     value: float | str | None
-    kind: Kind = "text"
+    kind: CellKind = "text"
     shown: str = ""
     interval: tuple[float, float] | None = None
     is_best: bool = False
 
     @property
     def text(self) -> str:
-        """Scores with one decimal, gains so and signed, differences signed with two, thresholds with four."""
+        """The printed value: scores have one decimal, signed gains one, signed differences two, thresholds four."""
         if self.shown:
             return self.shown
         if self.value is None:
@@ -46,15 +46,15 @@ class Cell:
         if self.kind == "count":
             return f"{value:,.0f}"
         digits = _DIGITS.get(self.kind, 1)
-        value = round(value, digits) + 0.0  # -0.04 is to print as 0.0, not as -0.0
+        value = round(value, digits) + 0.0  # prints -0.04 as 0.0, not as -0.0
         return f"{value:{'+' if self.kind in ('difference', 'gain') else ''}.{digits}f}"
 
 
 @dataclass(frozen=True)
 class Column:
-    """Heading of a column, in two levels where several columns belong together (`de-en` over `f1_train`).
+    """The heading of a column; it has two levels where columns belong together (`de-en` over `f1_train`).
 
-    `is_prose`: its texts may be longer than a line. Such columns stand behind all others.
+    is_prose: texts may be longer than a line. Such columns come last.
     """
 
     head: str
@@ -71,7 +71,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """The cells of a line, one a column; `is_published`: none of them was measured here."""
+    """The cells of a row, one per column; `is_published`: none of them was measured here."""
 
     cells: tuple[Cell, ...]
     is_average: bool = False
@@ -83,7 +83,7 @@ class Note:
     """A line below a table: `text`, then `code` (something to copy), then `rest`; each may be empty.
 
     Attributes:
-        is_on_bold: it says what bold means; plain text adds which sign stands for bold.
+        is_on_bold: the note explains bold; plain text adds the sign that stands for bold.
     """
 
     text: str = ""
@@ -103,8 +103,8 @@ class Table:
 
     Attributes:
         title: one line.
-        columns: headings; the first `n_keys` of them name the row (an encoder; a language's code, name and n).
-        rows: as many cells each as there are columns.
+        columns: headings; the first `n_keys` columns name the row (an encoder; a language's code, name and n).
+        rows: each has as many cells as there are columns.
         notes: footnotes and legend, a line each.
     """
 
@@ -121,5 +121,5 @@ class Table:
 
 
 def p_text(p: float) -> str:
-    """`0.012`, `<0.001`; "–" where nothing was tested."""
+    """A p-value as `0.012` or `<0.001`; "–" if nothing was tested."""
     return MISSING if isnan(p) else "<0.001" if p < 0.001 else f"{p:.3f}"

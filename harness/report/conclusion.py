@@ -1,32 +1,42 @@
-"""One sentence on what a comparison allows to be said, and how its numbers are written."""
+"""The conclusion that a comparison allows, in words, and the cells of its numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isnan
 
 from harness.core.names import Subset
 from harness.protocol.described import described
-from harness.report.cells import Cell
-from harness.report.cells import Kind as CellKind
-from harness.report.cells import p_text as p_text
+from harness.report.cells import Cell, CellKind, p_text
 from harness.resampling.bootstrap import Interval
-from harness.statistics.comparison import Compared, Difference, Kind, win_tie_loss
+from harness.statistics.comparison import Comparison, ComparisonKind, Difference, WinTieLoss, win_tie_loss
 
 
-def conclusion(compared: Sequence[Compared], encoders: Sequence[str], alpha: float) -> str:
+def conclusion(comparisons: Sequence[Comparison], encoders: Sequence[str], alpha: float) -> str:
     """What may be concluded at level alpha: over the sets, of the main average of each task, of the language bias.
 
-    One sentence for two encoders, one for each of these for more.
+    It is one sentence for two encoders, and one for each of these subjects for more.
     """
-    are_two = len(encoders) == 2
-    parts = (_two_on_sets if are_two else _many_on_sets)(compared, encoders, alpha)
-    for one in headlines(compared, "average"):
-        parts.append((_two_on_average if are_two else _many_on_average)(one, encoders, alpha))
-    parts += [_on_bias(one, encoders) for one in headlines(compared, "bias")]
-    if are_two:
-        parts += _left_open(compared, encoders, alpha)
+    averages, biases = headlines(comparisons, "average"), headlines(comparisons, "bias")
+    if len(encoders) == 2:
+        first, second = encoders
+        counts = win_tie_loss(comparisons, first, second, alpha)
+        untested = sum(c.kind == "set" and not c.differences for c in comparisons)
+        parts = [
+            *_pair_on_sets(counts, first, second),
+            *(_pair_on_average(c, encoders, alpha) for c in averages),
+            *(_on_bias(c, encoders) for c in biases),
+        ]
+        if 0 < (ties := counts["tie"]) < sum(counts.values()):
+            parts.append(f"no claim can be made of the other {f'{ties} sets' if ties > 1 else 'one'}")
+        if untested:
+            parts.append(f"{untested} more could not be compared")
         return "; ".join(parts) + "."
+    parts = [
+        *_best_on_sets(comparisons, encoders),
+        *(_best_on_average(c, alpha) for c in averages),
+        *(_on_bias(c, encoders) for c in biases),
+    ]
     return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts)
 
 
@@ -38,21 +48,32 @@ def value_cell(interval: Interval, kind: CellKind = "score", *, is_best: bool = 
     return Cell(interval.value, kind, interval=ends, is_best=is_best)
 
 
-def difference_cell(difference: Difference, kind: Kind) -> Cell:
+def difference_cell(difference: Difference, kind: ComparisonKind) -> Cell:
     """`-4.6 [-6.0, -3.2]`, signed; two decimals for a bias."""
-    c = difference.comparison
-    return value_cell(Interval(c.difference, c.low, c.high), "difference" if kind == "bias" else "gain")
+    test = difference.test
+    return value_cell(Interval(test.difference, test.low, test.high), "difference" if kind == "bias" else "gain")
 
 
-def difference_text(difference: Difference, kind: Kind) -> str:
-    """The same in one line."""
+def headlines(comparisons: Sequence[Comparison], kind: ComparisonKind) -> list[Comparison]:
+    """For each task, the average (or bias) that its tables are ranked by."""
+
+    def rank(comparison: Comparison) -> int:
+        order, base = described(comparison.task).display.ranking, Subset.parse(comparison.subset).base
+        return order.index(base) if base in order else len(order)
+
+    by_task: dict[str, list[Comparison]] = {}
+    for comparison in comparisons:
+        if comparison.kind == kind and comparison.values:
+            by_task.setdefault(comparison.task, []).append(comparison)
+    return [min(of_task, key=rank) for of_task in by_task.values()]
+
+
+def _difference_text(difference: Difference, kind: ComparisonKind) -> str:
     cell = difference_cell(difference, kind)
     return f"{cell.text} {cell.interval_text}".strip()
 
 
-def _two_on_sets(compared: Sequence[Compared], encoders: Sequence[str], alpha: float) -> list[str]:
-    first, second = encoders
-    counts = win_tie_loss(compared, first, second, alpha)
+def _pair_on_sets(counts: Mapping[WinTieLoss, int], first: str, second: str) -> list[str]:
     n = sum(counts.values())
     if not n:
         return []
@@ -60,83 +81,57 @@ def _two_on_sets(compared: Sequence[Compared], encoders: Sequence[str], alpha: f
         return [f"{first} and {second} cannot be told apart on {f'any of {n} sets' if n > 1 else 'the one set'}"]
     if n == 1:
         return [f"{first} is {'better' if counts['win'] else 'worse'} than {second} on the one set"]
-    wins, losses = (counts[outcome] or "none" for outcome in ("win", "loss"))
+    wins, losses = counts["win"] or "none", counts["loss"] or "none"
     return [f"{first} is better than {second} on {wins} of {n} sets and worse on {losses}"]
 
 
-def _two_on_average(one: Compared, encoders: Sequence[str], alpha: float) -> str:
-    difference = one.between(*encoders)
+def _pair_on_average(comparison: Comparison, encoders: Sequence[str], alpha: float) -> str:
+    subset, difference = comparison.subset, comparison.between(*encoders)
     if difference is None:
-        return f"{one.subset} cannot be compared"
+        return f"{subset} cannot be compared"
     no_claim = ", which allows no claim" if difference.outcome(alpha) == "tie" else ""
-    text = difference_text(difference, one.kind)
-    return f"on {one.subset} the difference ({' - '.join(encoders)}) is {text}, {_p_is(difference.p_holm)}{no_claim}"
+    text = f"{_difference_text(difference, comparison.kind)}, {_p_is(difference.p_holm)}{no_claim}"
+    return f"on {subset} the difference ({' - '.join(encoders)}) is {text}"
 
 
-def _many_on_sets(compared: Sequence[Compared], encoders: Sequence[str], alpha: float) -> list[str]:
-    sets = [one for one in compared if one.kind == "set" and one.differences]
+def _best_on_sets(comparisons: Sequence[Comparison], encoders: Sequence[str]) -> list[str]:
+    sets = [c for c in comparisons if c.kind == "set" and c.differences]
     if not sets:
         return []
-    counts = {name: sum(name in one.standing.best for one in sets) for name in encoders}
+    counts = {name: sum(name in c.standing.best for c in sets) for name in encoders}
     first, *others = (f"{name} on {n}" for name, n in counts.items())
     total = f" of {len(sets)} set{'s' if len(sets) > 1 else ''}"
     return [f"best or not significantly worse than the best: {', '.join([first + total, *others])}"]
 
 
-def _many_on_average(one: Compared, encoders: Sequence[str], alpha: float) -> str:
-    if not one.differences:
-        return f"{one.subset} cannot be compared"
-    best = one.standing.leader
-    equal = [encoder for encoder in one.values if encoder in one.standing.equals]
-    groups: dict[str, list[str]] = {}
-    for encoder, p in one.standing.p.items():
-        difference = one.between(encoder, best)
+def _best_on_average(comparison: Comparison, alpha: float) -> str:
+    if not comparison.differences:
+        return f"{comparison.subset} cannot be compared"
+    leader, equals = comparison.standing.leader, comparison.standing.equals
+    groups: dict[str, list[str]] = {"not significantly worse": [], "worse": [], "not tested": []}
+    for encoder, p in comparison.standing.p.items():
+        difference = comparison.between(encoder, leader)
         assert difference is not None  # both have a value
-        if encoder not in equal:
+        if encoder not in equals:
             group = "not tested" if isnan(p) else "worse" if p < alpha else "not significantly worse"
             tested = "" if isnan(p) else f", {_p_is(p)}"
-            groups.setdefault(group, []).append(f"{encoder} ({difference_text(difference, one.kind)}{tested})")
-    order = ("not significantly worse", "worse", "not tested")
-    others = [f"; {group}: {', '.join(groups[group])}" for group in order if group in groups]
-    are_best = f"the best is {best}" if len(equal) == 1 else f"the best, with equal scores, are {' and '.join(equal)}"
-    return f"on {one.subset} {are_best}{''.join(others)}"
+            groups[group].append(f"{encoder} ({_difference_text(difference, comparison.kind)}{tested})")
+    others = [f"; {group}: {', '.join(texts)}" for group, texts in groups.items() if texts]
+    names = " and ".join(encoder for encoder in comparison.values if encoder in equals)
+    best = f"the best is {leader}" if len(equals) == 1 else f"the best, with equal scores, are {names}"
+    return f"on {comparison.subset} {best}{''.join(others)}"
 
 
-def _on_bias(one: Compared, encoders: Sequence[str]) -> str:
+def _on_bias(comparison: Comparison, encoders: Sequence[str]) -> str:
     texts = [
-        f"{value_cell(value, 'difference').text} with {encoder} ({_p_is(one.p_zero[encoder])} against 0)"
-        for encoder, value in one.values.items()
+        f"{value_cell(value, 'difference').text} with {encoder} ({_p_is(comparison.p_zero[encoder])} against 0)"
+        for encoder, value in comparison.values.items()
     ]
-    text = f"the language bias on {one.subset} is {', '.join(texts)}"
-    difference = one.between(*encoders) if len(encoders) == 2 else None
+    text = f"the language bias on {comparison.subset} is {', '.join(texts)}"
+    difference = comparison.between(*encoders) if len(encoders) == 2 else None
     if difference:
-        text += f", a difference of {difference_text(difference, 'bias')}, {_p_is(difference.p_holm)}"
+        text += f", a difference of {_difference_text(difference, 'bias')}, {_p_is(difference.p_holm)}"
     return text
-
-
-def _left_open(compared: Sequence[Compared], encoders: Sequence[str], alpha: float) -> list[str]:
-    first, second = encoders
-    counts = win_tie_loss(compared, first, second, alpha)
-    open_sets = f"no claim can be made of the other {f'{n} sets' if (n := counts['tie']) > 1 else 'one'}"
-    lacking = sum(one.kind == "set" and not one.differences for one in compared)
-    return [
-        *([open_sets] if 0 < counts["tie"] < sum(counts.values()) else []),
-        *([f"{lacking} more could not be compared"] if lacking else []),
-    ]
-
-
-def headlines(compared: Sequence[Compared], kind: Kind) -> list[Compared]:
-    """Of each task the average (or bias) that its tables are ranked by."""
-
-    def rank(one: Compared) -> int:
-        order, base = described(one.task).display.ranking, Subset.parse(one.subset).base
-        return order.index(base) if base in order else len(order)
-
-    by_task: dict[str, list[Compared]] = {}
-    for one in compared:
-        if one.kind == kind and one.values:
-            by_task.setdefault(one.task, []).append(one)
-    return [min(ones, key=rank) for ones in by_task.values()]
 
 
 def _p_is(p: float) -> str:

@@ -1,4 +1,4 @@
-"""The numbers of a board: values with their intervals, which are the best, and what a reader must know of both."""
+"""The numbers of a board as cells: values, intervals, the best in bold; and the notes that explain them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from harness.results.statistics import Statistics
 from harness.statistics.board import Board, Key
 
 P_ZERO = "p of "
-"""In front of a metric's name: its test against zero, of a difference."""
+"""Prefix of a metric's name: stands for its test against zero (of a difference)."""
 
 
 class Figures:
     """The numbers of a board as cells, and the notes that explain the cells."""
 
     def __init__(self, board: Board, texts: Mapping[tuple[str, Key], str] | None = None):
-        """`texts`: by encoder and key, what stands in place of a number."""
+        """texts: by encoder and key, the text that takes the place of a number."""
         self._board, self._texts = board, texts or {}
         self._shown: dict[tuple[str, Key], Result] = {}
         self._shows_p_zero = False
 
     def present(self, keys: Iterable[Key]) -> list[Key]:
-        """The keys under which there is something; behind a difference its test against zero, where there is one."""
+        """The keys that have a number or a text; a difference is followed by the key of its test against zero."""
         present = []
         for key in keys:
             task, subset, metric = key
@@ -40,7 +40,7 @@ class Figures:
         return present
 
     def cell(self, encoder: str, key: Key) -> Cell:
-        """A number with its interval, bold if it is among the best."""
+        """A number with its interval, bold if the encoder is among the best."""
         task, subset, metric = key
         result = self._board.results(task, subset).get(encoder)
         if (encoder, key) in self._texts:
@@ -60,64 +60,70 @@ class Figures:
         )
 
     def signature(self, task: str) -> str:
-        """What is to be added to the signature of a task's scores: how intervals and tests were made."""
+        """The signature of the intervals and tests, to append to that of a task's scores; may be empty."""
         shown = (self._board.resampling(r) for r in self._shown.values() if r.task == task)
         return next((f"|{signature}" for signature in shown if signature), "")
 
     def legend(self, line: str = "column") -> list[Note]:
-        """What intervals and bold mean, and for whom there is none; of the cells that were asked for.
+        """Explains intervals and bold, and names who has none; only for cells that were asked for.
 
-        `line`: where the encoders of one subset and metric stand, a column or a row.
+        line: where the encoders of one subset and metric stand, a column or a row.
         """
         notes = []
-        shown = [(encoder, key, result) for (encoder, key), result in self._shown.items()]
-        with_interval = [key for _, key, result in shown if self._board.interval(result, key[2])]
-        if with_interval:
-            notes.append(interval_note(self._board.statistics(with_interval[0][0])))
-        if best := [key for encoder, key, _ in shown if encoder in self._board.standing(key).best]:
-            level = f"{self._board.statistics(best[0][0]).alpha:g}"
+        keys = [key for _, key in self._shown]
+        if tasks := [key[0] for (_, key), result in self._shown.items() if self._board.interval(result, key[2])]:
+            notes.append(interval_note(self._board.statistics(tasks[0])))
+        if tasks := [key[0] for encoder, key in self._shown if encoder in self._board.standing(key).best]:
             meaning = (
                 f": the best, and all that are not significantly worse than it (paired randomisation test, "
-                f"p >= {level}, corrected by Holm over the encoders of a {line}, not over the {line}s)"
+                f"p >= {self._board.statistics(tasks[0]).alpha:g}, corrected by Holm over the encoders of a {line}, "
+                f"not over the {line}s)"
             )
             notes.append(Note("bold", rest=meaning, is_on_bold=True))
-            for name in dict.fromkeys(key[2] for _, key in self._shown if _metric(key).kind == "difference"):
-                notes.append(Note(f"{name} is not ranked: it is no better for being higher"))
+            differences = dict.fromkeys(key[2] for key in keys if _metric(key).kind == "difference")
+            notes += [Note(f"{name} is not ranked: it is no better for being higher") for name in differences]
         if self._shows_p_zero:
             notes.append(Note("p: the difference against zero (bootstrap), corrected by Holm over all of the table"))
-        without: dict[str, list[str]] = {}
-        unmeasured: list[Result] = []
-        alike: dict[str, list[str]] = {}
+        return notes + self._gaps()
+
+    def _gaps(self) -> list[Note]:
+        """Names the encoders and subsets without an interval, without a test, or without a best one."""
+        without_entry: dict[str, list[str]] = {}
+        without_interval: dict[str, list[str]] = {}
         untested: dict[str, list[str]] = {}
-        unled: list[str] = []
+        without_best: list[str] = []
+        to_measure: list[Result] = []
         for (encoder, key), result in self._shown.items():
-            entry, of_key = self._board.entry(result), self._board.standing(key)
+            _, subset, metric = key
+            entry, standing = self._board.entry(result), self._board.standing(key)
             if entry is None and _metric(key).has_interval:
-                without.setdefault(encoder, []).append(key[1])
-                unmeasured.append(result)
-            elif of_key.untested and not of_key.best:
-                unled.append(f"{key[1]} {_metric(key).heading}")
-            elif encoder in of_key.untested - of_key.best:
-                untested.setdefault(encoder, []).append(key[1])
-            if entry and isnan(entry.interval.get(key[2], (0.0, 0.0))[0]):
-                alike.setdefault(encoder, []).append(key[1])
-        if without:
-            text, command = f"no interval and no test: {self._listed(without)}", _measuring(unmeasured)
+                without_entry.setdefault(encoder, []).append(subset)
+                to_measure.append(result)
+            elif standing.untested and not standing.best:
+                without_best.append(f"{subset} {_metric(key).heading}")
+            elif encoder in standing.untested - standing.best:
+                untested.setdefault(encoder, []).append(subset)
+            if entry and isnan(entry.interval.get(metric, (0.0, 0.0))[0]):
+                without_interval.setdefault(encoder, []).append(subset)
+        notes = []
+        if without_entry:
+            text, command = f"no interval and no test: {self._listed(without_entry)}", _run_command(to_measure)
             notes.append(Note(f"{text}; to mend it: ", command) if command else Note(text))
-        if alike:
-            notes.append(Note(f"no interval: all items alike, or fewer than three: {self._listed(alike)}"))
+        if without_interval:
+            text = f"no interval: all items alike, or fewer than three: {self._listed(without_interval)}"
+            notes.append(Note(text))
         if untested:
             notes.append(Note(f"not tested against the best, so not bold: {self._listed(untested)}"))
-        if unled:
-            notes.append(Note(f"nothing bold, as none was tested against the highest: {_few(unled)}"))
+        if without_best:
+            notes.append(Note(f"nothing bold, as none was tested against the highest: {shortened(without_best)}"))
         return notes
 
     def _listed(self, subsets_of: Mapping[str, Sequence[str]]) -> str:
-        """Encoders; with the subsets where it is not all that they have in the table."""
+        """The encoders, with their subsets if these are not all that they have in the table."""
         texts = []
         for encoder, subsets in sorted(subsets_of.items()):
             everything = {key[1] for name, key in self._shown if name == encoder}
-            texts.append(encoder + ("" if set(subsets) == everything else f" on {_few(subsets)}"))
+            texts.append(encoder + ("" if set(subsets) == everything else f" on {shortened(subsets)}"))
         return ", ".join(texts)
 
 
@@ -126,28 +132,28 @@ def _metric(key: Key) -> Metric:
     return metric_of(task, metric)
 
 
-def _few(subsets: Iterable[str]) -> str:
-    own = list(dict.fromkeys(subsets))
-    return ", ".join(own[:3]) + (f" and {len(own) - 3} more" if len(own) > 3 else "")
+def shortened(names: Iterable[str], limit: int = 3) -> str:
+    """The first names, and how many more there are."""
+    unique = list(dict.fromkeys(names))
+    return ", ".join(unique[:limit]) + (f" and {len(unique) - limit} more" if len(unique) > limit else "")
 
 
-def _measuring(results: Sequence[Result]) -> str:
-    """What measures these records again with their rows, one for all encoders of the same tasks.
+def _run_command(results: Sequence[Result]) -> str:
+    """The command line that measures these records again and keeps their rows; encoders of the same tasks share a run.
 
-    There is none for what was measured through the Python API, whose encoder has no name.
+    It is empty for encoders that were measured through the Python API, which have no spec string.
     """
     tasks_of: dict[tuple[str, bool], list[str]] = {}
     for result in results:
         if result.spec:
-            is_sample = Subset.parse(result.subset).is_sample
-            tasks_of.setdefault((result.spec, is_sample), []).append(result.task)
-    together: dict[tuple[tuple[str, ...], bool], list[str]] = {}
+            tasks_of.setdefault((result.spec, Subset.parse(result.subset).is_sample), []).append(result.task)
+    specs_of: dict[tuple[tuple[str, ...], bool], list[str]] = {}
     for (spec, is_sample), tasks in tasks_of.items():
-        together.setdefault((tuple(task_order(tasks)), is_sample), []).append(spec)
+        specs_of.setdefault((tuple(task_order(tasks)), is_sample), []).append(spec)
     commands = []
-    for (own, is_sample), specs in together.items():
-        chosen = [*(f"--encoder {shlex.quote(spec)}" for spec in sorted(specs)), *(f"--task {task}" for task in own)]
-        commands.append(" ".join(["leaderboard run --save-rows", *(["--suite sample"] * is_sample), *chosen]))
+    for (of_run, is_sample), specs in specs_of.items():
+        options = [f"--encoder {shlex.quote(spec)}" for spec in sorted(specs)] + [f"--task {task}" for task in of_run]
+        commands.append(" ".join(["leaderboard run --save-rows", *(["--suite sample"] * is_sample), *options]))
     return " && ".join(commands)
 
 

@@ -26,9 +26,9 @@ def latex(table: Table) -> str:
         r"\end{tabular}",
     ]
     if table.notes:
-        # Not a double backslash: it would take the `[2]` of a footnote for a length.
+        # No double backslash: it would read the `[2]` of a footnote as a length.
         notes = r" \par ".join(escaping.latex(note) for note in table.note_texts)
-        # A signature is one long word: without ragged lines it would run into the margin.
+        # Ragged lines keep a signature, which is one long word, out of the margin.
         lines.append(rf"\par\smallskip\raggedright\footnotesize {notes}")
     return "\n".join([*lines, r"\end{table}"])
 
@@ -54,12 +54,12 @@ def _latex_row(row: Row, n_keys: int) -> str:
 
 def _latex_cell(cell: Cell, is_average: bool) -> str:
     value = _tex_emphasis(cell.text, cell.is_best, is_average)
-    # A group of its own: a bracket at the start of a line would be read as a length.
+    # In a group, because a bracket at the start of a line would be read as a length.
     return rf"{value} {{\scriptsize {escaping.latex(cell.interval_text)}}}" if cell.interval else value
 
 
 def _latex_line(cells: Sequence[str]) -> str:
-    # The `\\` or rule of the line before would take a bracket for a length, and a star for its own.
+    # The `\\` or rule of the line before would read a bracket as a length, and a star as its variant.
     return rf"{'{}' if cells[0].startswith(('[', '*')) else ''}{' & '.join(cells)} \\"
 
 

@@ -1,4 +1,4 @@
-"""Entries, one a number, as CSV and JSON."""
+"""Entries, one per number, as CSV and JSON."""
 
 from __future__ import annotations
 

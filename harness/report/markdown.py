@@ -9,7 +9,7 @@ from harness.report.cells import Cell, Column, Note, Row, Table
 
 
 def markdown(table: Table, *, level: int = 3) -> str:
-    """The table under its title, a heading of that level, padded to read well as text too; then its notes."""
+    """The title as a heading of that level, the table, padded so that it reads well as text too, and the notes."""
     parts = [f"{'#' * level} {escaping.markdown(table.title)}"] if table.title else []
     parts.append(markdown_grid(table))
     if table.notes:
@@ -18,7 +18,7 @@ def markdown(table: Table, *, level: int = 3) -> str:
 
 
 def markdown_grid(table: Table) -> str:
-    """The table alone: intervals below values, the best ones bold; averages' names and published rows in italics."""
+    """Only the table: intervals below values, the best values bold; names of averages and published rows in italics."""
     columns = table.columns
     heads = [_emphasis(escaping.markdown(c.label), False, c.is_average) for c in columns]
     lines = [[_md_cell(cell, row, i < table.n_keys) for i, cell in enumerate(row.cells)] for row in table.rows]

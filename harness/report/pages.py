@@ -1,7 +1,6 @@
 """The generated pages below the results folder, and the table in a README.
 
-They are made from the records and the statistics kept beside them, and from the published figures that task pages
-set beside both, and nothing else.
+They are made from the records, their statistics, and the published figures for comparison, and nothing else.
 """
 
 from __future__ import annotations
@@ -9,25 +8,36 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from harness.core import escaping
 from harness.core.errors import InputError
 from harness.core.files import refuse_special, refuse_way_out, write_atomically
 from harness.core.names import Subset, check_name
-from harness.protocol.described import described, subset_order, task_order, title_of
+from harness.protocol.described import described, overview_columns, subset_order, task_order, title_of
 from harness.protocol.task import Page, Task
 from harness.published import PublishedScore, published_scores
 from harness.published.mteb_import import imported_scores
-from harness.report.cells import Cell, Column, Row, Table
+from harness.report.cells import Cell, Column, Note, Row, Table
+from harness.report.figures import Figures
 from harness.report.markdown import markdown, markdown_grid
-from harness.report.overview import overview, provenance
 from harness.report.published import published_boards
-from harness.report.tables import boards, split_sample
+from harness.report.tables import (
+    boards,
+    encoder_labels,
+    encoder_rows,
+    missing_note,
+    rank_encoders,
+    short_fingerprint,
+    split_sample,
+    tag_notes,
+)
 from harness.results.records import Result, ResultStore
 from harness.results.selection import stored
 from harness.results.statistics import Statistics, StatisticsStore
+from harness.statistics.board import Board, Key
 
 BEGIN = "<!-- leaderboard:begin -->"
 END = "<!-- leaderboard:end -->"
@@ -36,7 +46,7 @@ _GENERATED = "<!-- Made by `leaderboard report` from the records; edits are lost
 
 
 def report(store: ResultStore, readme: Path | None = None) -> list[Path]:
-    """(Re)write the pages of a results folder, and the table in `readme` if that has the two markers.
+    """Writes the pages of a results folder, and the table in `readme` if it has the two markers.
 
     Returns:
         The files that changed; a file that would stay the same is not written.
@@ -51,9 +61,9 @@ def report(store: ResultStore, readme: Path | None = None) -> list[Path]:
 
 
 def outdated(store: ResultStore, readme: Path | None = None) -> dict[Path, bytes]:
-    """What `report` would write: the new content of every file that is not there or differs. Raises as `report`."""
+    """The files that `report` would write, with their new content. Raises as `report`."""
     results = stored(store)
-    # The name as it was given, also where it is a link's; `.` and `..` have none of their own.
+    # The name as it was given, even if that is a link; `.` and `..` have no name.
     folder = store.root.name if store.root.name not in ("", "..") else store.root.resolve().name
     statistics = StatisticsStore(store.root).of(results)
     pages = make_pages(results, folder, [*published_scores(), *imported_scores(store.root)], statistics)
@@ -67,7 +77,7 @@ def outdated(store: ResultStore, readme: Path | None = None) -> dict[Path, bytes
 
 
 def has_markers(readme: Path) -> bool:
-    """Whether a README has a place for the table. Raises InputError if it cannot be read."""
+    """Whether a README has a marker of the table. Raises InputError if it cannot be read."""
     text = read_readme(readme)
     return BEGIN in text or END in text
 
@@ -87,21 +97,23 @@ def make_pages(
     scores: Sequence[PublishedScore] = (),
     statistics: Mapping[str, Statistics] | None = None,
 ) -> dict[str, str]:
-    """File name -> content of the overview (`README.md`), of each task's page (`TASK.md`) and of the pictures on it.
+    """By file name, the content of the overview (`README.md`), of each task's page (`TASK.md`) and of its pictures.
 
-    `folder`: name of the results folder, for the commands that repeat the work. `scores`: published figures, set beside
-    what was measured on more than the bundled sample; those of other tasks go on a page of their own (`published.md`).
-    `statistics`: by task, of these results.
+    Args:
+        folder: name of the results folder, for the commands that repeat the measurements.
+        scores: published figures. A task measured on more than the bundled sample has them on its page; those of tasks
+            that were not measured go to `published.md`.
+        statistics: by task, those of these results.
     """
     known = statistics or {}
     tasks = task_order(result.task for result in results)
     pages = {}
     for task in tasks:
         check_name(task, "task")
-        own = [result for result in results if result.task == task]
-        beside = [score for score in scores if score.task == task] if _is_real(own) else []
-        page = make(own, known.get(task, Statistics())) if (make := _page_of(task)) else Page()
-        pages[f"{task}.md"] = _task_page(task, own, folder, beside, known, page.parts)
+        of_task = [result for result in results if result.task == task]
+        published = [score for score in scores if score.task == task] if _is_real(of_task) else []
+        page = make(of_task, known.get(task, Statistics())) if (make := _page_of(task)) else Page()
+        pages[f"{task}.md"] = _task_page(task, of_task, folder, published, known, page.parts)
         pages |= page.files
     others = [score for score in scores if score.task not in tasks] if _is_real(results) else []
     if others:
@@ -110,13 +122,13 @@ def make_pages(
 
 
 def _page_of(task: str) -> Callable[[Sequence[Result], Statistics], Page] | None:
-    """What makes the task's own part of its page."""
+    """The function that makes the task-specific part of its page, if the task has one."""
     known = described(task)
     return known.page if isinstance(known, Task) else None
 
 
 def _is_real(results: Sequence[Result]) -> bool:
-    """Whether some result is of more than the bundled sample."""
+    """Whether some result is not of the bundled sample."""
     return any(not Subset.parse(result.subset).is_sample for result in results)
 
 
@@ -133,7 +145,6 @@ def _overview_page(
     results: Sequence[Result], folder: str, statistics: Mapping[str, Statistics], *, has_published: bool
 ) -> str:
     tasks = task_order(result.task for result in results)
-    source = provenance(results)
     others = [f"- [Published figures of what was not measured here]({_PUBLISHED})"] if has_published else []
     return _join(
         _GENERATED,
@@ -141,23 +152,114 @@ def _overview_page(
         "Every number was measured with this harness; the records are in `records/`. Of BUCC and Tatoeba only one "
         "column a set is shown here; the pages have the rest.",
         "\n".join([*(f"- {_link(task)}" for task in tasks), *others]),
-        *(markdown(table, level=2) for table in overview(results, statistics)),
+        *(markdown(table, level=2) for table in _overviews(results, statistics)),
         "## How to repeat it",
         _commands(results, tasks, folder),
         "## Protocols",
         _signatures(results, statistics),
         "## Provenance",
-        markdown_grid(source.table),
-        "\n".join(
-            [
-                "- fingerprint: of weights and options; a long one is cut, and what follows `#` is from its sha256",
-                "- commit: of the harness; (changed): its code was changed since",
-                "- sentences/s: median over the subsets that were encoded",
-                *(f"- H{i}: {escaping.markdown(text)}" for i, text in enumerate(source.hardware, start=1)),
-                *(f"- V{i}: {escaping.markdown(text)}" for i, text in enumerate(source.versions, start=1)),
-            ]
-        ),
+        *_provenance(results),
     )
+
+
+def _overviews(results: Sequence[Result], statistics: Mapping[str, Statistics]) -> list[Table]:
+    """The overview of real data and that of the bundled sample, each if it has a column."""
+    tables = [_overview(part, statistics) for part in split_sample(results)]
+    return [table for table in tables if table is not None]
+
+
+def _overview(results: Sequence[Result], statistics: Mapping[str, Statistics]) -> Table | None:
+    encoders, order_note = rank_encoders("sts17", results, "spearman")
+    labels, marks = encoder_labels(results, encoders)
+    columns: list[Column] = []
+    keys: list[Key] = []
+    for task in task_order(result.task for result in results):
+        for column in overview_columns(task):
+            measured = [r.subset for r in results if r.task == task and column.metric in r.metrics]
+            for subset in subset_order(task, _fitting(measured, column.subsets)):
+                columns.append(Column(column.heading, subset))
+                keys.append((task, subset, column.metric))
+    if not keys:
+        return None
+    figures = Figures(Board(results, statistics))
+    is_sample = Subset.parse(results[0].subset).is_sample
+    title = f"All tasks{' (bundled sample)' if is_sample else ''}, scores x 100"
+    rows = encoder_rows(figures, encoders, labels, keys)
+    table = Table(title, (Column("encoder", is_number=False), *columns), rows)
+    notes = [*marks, *missing_note(table), *tag_notes(subset for _, subset, _ in keys)]
+    if order_note and len(encoders) > 1:
+        notes.append(Note(order_note))
+    return replace(table, notes=(*notes, *figures.legend()))
+
+
+def _fitting(subsets: Iterable[str], bases: Sequence[str]) -> list[str]:
+    """The subsets of the first base that occurs, with all its stand-ins."""
+    listed = list(subsets)
+    for base in bases:
+        fitting = [s for s in listed if Subset.parse(s).base == base or (base == "avg-*" and s.startswith("avg-"))]
+        if fitting:
+            return fitting
+    return [] if bases else listed
+
+
+def _provenance(results: Sequence[Result]) -> list[str]:
+    """Weights, commit, machine, date and speed: a table with a row for each way of measuring an encoder; its notes."""
+    groups: dict[tuple[str, str, str, str, str, str], list[Result]] = {}
+    for r in results:
+        key = (r.encoder, r.fingerprint, r.spec, _commit(r), _hardware(r), _versions(r))
+        groups.setdefault(key, []).append(r)
+    hardware = sorted({key[4] for key in groups} - {""})
+    versions = sorted({key[5] for key in groups} - {""})
+    rows = []
+    for (encoder, fingerprint, spec, commit, machine, packages), group in sorted(groups.items()):
+        speeds = sorted(r.sentences_per_s for r in group if r.sentences_per_s is not None)
+        cells = (
+            Cell(encoder),
+            Cell(short_fingerprint(fingerprint)),
+            Cell(spec or None),
+            Cell(", ".join(task_order(r.task for r in group))),
+            Cell(commit or None),
+            Cell(_days(r.created for r in group)),
+            Cell(speeds[len(speeds) // 2] if speeds else None, "count"),
+            Cell(f"H{hardware.index(machine) + 1}" if machine else None),
+            Cell(f"V{versions.index(packages) + 1}" if packages else None),
+        )
+        rows.append(Row(cells))
+    heads = ("encoder", "fingerprint", "spec", "tasks", "commit", "created", "sentences/s", "hardware", "versions")
+    columns = tuple(Column(head, is_number=head == "sentences/s") for head in heads)
+    notes = [
+        "- fingerprint: of weights and options; a long one is cut, and what follows `#` is from its sha256",
+        "- commit: of the harness; (changed): its code was changed since",
+        "- sentences/s: median over the subsets that were encoded",
+        *(f"- H{i}: {escaping.markdown(text)}" for i, text in enumerate(hardware, start=1)),
+        *(f"- V{i}: {escaping.markdown(text)}" for i, text in enumerate(versions, start=1)),
+    ]
+    return [markdown_grid(Table("Provenance", columns, tuple(rows))), "\n".join(notes)]
+
+
+def _commit(result: Result) -> str:
+    if not result.git:
+        return ""
+    return result.git.commit[:7] + (" (changed)" if result.git.dirty else "")
+
+
+def _hardware(result: Result) -> str:
+    form = {"processor": "{}", "cores": "{} cores", "memory_gib": "{} GiB", "device": "device {}"}
+    known = [text.format(result.hardware[key]) for key, text in form.items() if key in result.hardware]
+    other = [f"{key} {result.hardware[key]}" for key in sorted(result.hardware.keys() - form.keys())]
+    return ", ".join(known + other)
+
+
+def _versions(result: Result) -> str:
+    names = sorted(result.versions, key=lambda name: (name != "python", name))
+    return ", ".join(f"{name} {result.versions[name]}" for name in names)
+
+
+def _days(created: Iterable[str]) -> str | None:
+    days = sorted({moment[:10] for moment in created} - {""})
+    if not days:
+        return None
+    return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
 
 
 def _task_page(
@@ -186,7 +288,7 @@ def _task_page(
 
 
 def _data_table(task: str, results: Sequence[Result]) -> Table:
-    """n and checksum of every subset; more than one line where encoders were measured on different data."""
+    """n and checksum of every subset; several rows if encoders were measured on different data."""
     order = subset_order(task, (result.subset for result in results))
     lines = {(order.index(r.subset), r.subset, r.n, r.dataset.name, r.dataset.sha256) for r in results if not r.parts}
     columns = (
@@ -203,36 +305,36 @@ def _data_table(task: str, results: Sequence[Result]) -> Table:
 
 
 def _signatures(results: Sequence[Result], statistics: Mapping[str, Statistics]) -> str:
-    """Of the scores, then of the intervals and tests."""
+    """The signatures of the scores, then those of the intervals and tests."""
     scores = sorted({result.signature for result in results})
     resampling = sorted({known.signature for known in statistics.values() if known.entries})
     return "\n".join(f"- {escaping.code(signature)}" for signature in [*scores, *resampling])
 
 
 def _commands(results: Sequence[Result], tasks: Sequence[str], folder: str) -> str:
-    """The commands that measure all of it again, for real data and for the bundled sample."""
-    where = [f"--results {shlex.quote(escaping.visible(folder))}"]
-    commands = [command for part in split_sample(results) for command in _run_commands(part, tasks, where)]
-    block = escaping.code_block("\n".join([*commands, " ".join(["leaderboard report", *where])]), "sh")
+    """The commands that measure all results again, on real data and on the bundled sample."""
+    results_option = f"--results {shlex.quote(escaping.visible(folder))}"
+    commands = [command for part in split_sample(results) for command in _run_commands(part, tasks, results_option)]
+    block = escaping.code_block("\n".join([*commands, f"leaderboard report {results_option}"]), "sh")
     objects = ", ".join(sorted({result.encoder for result in results if not result.spec}))
     return block + (f"\n\nMeasured through the Python API: {escaping.markdown(objects)}." if objects else "")
 
 
-def _run_commands(part: Sequence[Result], tasks: Sequence[str], where: Sequence[str]) -> list[str]:
-    """A `leaderboard run` for each group of encoders; all of `part` is real data, or all of it the sample."""
+def _run_commands(part: Sequence[Result], tasks: Sequence[str], results_option: str) -> list[str]:
+    """A `leaderboard run` for each group of encoders; `part` is either all real data or all bundled sample."""
     data = "--suite sample" if Subset.parse(part[0].subset).is_sample else '--data-dir "$HARNESS_DATA"'
     commands = []
     for of_group, specs in _groups(part, tasks):
         chosen = [f"--task {shlex.quote(task)}" for task in of_group]
         chosen += [f"--encoder {shlex.quote(escaping.visible(spec))}" for spec in specs]
-        commands.append(" \\\n  ".join(["leaderboard run --fresh", data, *where, *chosen]))
+        commands.append(" \\\n  ".join(["leaderboard run --fresh", data, results_option, *chosen]))
     return commands
 
 
 def _groups(part: Sequence[Result], tasks: Sequence[str]) -> list[tuple[list[str], list[str]]]:
-    """Tasks and the specs that were measured on just these; a spec whose encoder has another one too is alone.
+    """Groups specs that were measured on the same tasks: the tasks and the specs of each group.
 
-    One run refuses two specs that are stored under one name.
+    A spec whose encoder has another spec too is alone, because a run refuses two specs that are stored under one name.
     """
     measured: dict[tuple[str, str], set[str]] = {}
     for result in part:
@@ -248,14 +350,14 @@ def _groups(part: Sequence[Result], tasks: Sequence[str]) -> list[tuple[list[str
 
 def _readme_block(results: Sequence[Result], statistics: Mapping[str, Statistics], folder: str) -> str:
     pages = ", ".join(_link(task, folder) for task in task_order(result.task for result in results))
-    # The bundled sample only where there is nothing else.
-    tables = (markdown(table, level=3) for table in overview(results, statistics)[:1])
+    # The bundled sample is shown only if there is nothing else.
+    tables = (markdown(table, level=3) for table in _overviews(results, statistics)[:1])
     more = f"More: [all results and how to repeat them]({escaping.link_target(f'{folder}/README.md')}), {pages}."
-    return _join(*tables, more).replace("<!--", "<! --")  # no markers but the two around it, in code neither
+    return _join(*tables, more).replace("<!--", "<! --")  # a marker in a name must not count
 
 
 def _link(task: str, folder: str = "") -> str:
-    """To a task's page."""
+    """A link to a task's page."""
     path = f"{folder}/{task}.md" if folder else f"{task}.md"
     return f"[{escaping.markdown(title_of(task))}]({escaping.link_target(path)})"
 

@@ -1,6 +1,6 @@
-"""Published figures beside measured ones: tables, and entries of the long form.
+"""Compares published figures with measured ones: tables, and entries of the long form.
 
-Only subsets without a tag have columns here: what is measured on a stand-in is never set beside a published figure.
+Only subsets without a tag have columns here: a score on a stand-in is never compared with a published figure.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _Key = tuple[str, str]
 
 
 def stored_if_any(folder: Path) -> list[Result]:
-    """All records of a results folder, which need not be there yet.
+    """All records of a results folder; none if the folder does not exist.
 
     Raises:
         InputError: `folder` is no folder, or a file in there holds no records.
@@ -52,11 +52,11 @@ def published_boards(
     metrics: Collection[str] | None = None,
     statistics: Mapping[str, Statistics] | None = None,
 ) -> list[Table]:
-    """For each task with published figures, two tables (the second where there is something to compare).
+    """For each task with published figures, two tables (the second only if there is something to compare).
 
-    The first has a row for each encoder that was measured, and a row for each source of published figures; its columns
-    are those that have published figures. Training experiments are left out of it, unless nothing else is asked for.
-    The second has a row for every figure that was measured too, with the difference.
+    The first has a row for each measured encoder and a row for each source of published figures; its columns are those
+    with published figures. It leaves out training experiments, unless only these are asked for. The second has a row
+    with the difference for every figure that was measured too.
     """
     tables = []
     for task in task_order(score.task for score in scores):
@@ -69,7 +69,7 @@ def published_boards(
 
 @dataclass
 class _Line:
-    """The figures of one model from one source; a later version's replace an earlier one's."""
+    """The figures of one model from one source; those of a later version replace those of an earlier one."""
 
     name: str
     source: str
@@ -78,7 +78,7 @@ class _Line:
 
     @property
     def label(self) -> str:
-        """The source, with the edition where all figures are of one."""
+        """The source, with the edition if all figures share it."""
         editions = {score.edition for score in self.scores.values()}
         return f"{self.source} {editions.pop()}".strip() if len(editions) == 1 else self.source
 
@@ -101,11 +101,11 @@ def _board(
     lines = [line for line in _lines(scores) if not line.scores.keys().isdisjoint(keys)]
     metrics = metric_order(task, (metric for _, metric in keys))
     measurements = Measurements(results)
-    values: dict[str, dict[_Key, float]] = {}  # by encoder, where there is a published figure of whatever model
+    values: dict[str, dict[_Key, float]] = {}  # by encoder; of keys that have a published figure of any model
     for score in scores:
         for measured in measurements.of_any_model(score):
             values.setdefault(measured.encoder, {})[(score.subset, score.metric)] = measured.value
-    owners = {s.models: same.encoder for s in scores if (same := measurements.measured(s))}
+    encoder_of = {s.models: m.encoder for s in scores if (m := measurements.measured(s))}
     encoders = [encoder for encoder in rank_encoders(task, results, metrics[0])[0] if encoder in values]
     labels, marks = encoder_labels(results, encoders)
 
@@ -118,9 +118,9 @@ def _board(
             for key in keys
         )
         rows.append(Row((Cell(labels[encoder]), Cell(_HERE), *cells)))
-        rows += [_published_row(line, keys) for line in lines if owners.get(line.models) == encoder]
-    others = [line for line in lines if line.models not in owners]
-    names = list(dict.fromkeys(line.name for line in others))  # the sources of one model stand together
+        rows += [_published_row(line, keys) for line in lines if encoder_of.get(line.models) == encoder]
+    others = [line for line in lines if line.models not in encoder_of]
+    names = list(dict.fromkeys(line.name for line in others))  # keeps the sources of a model together
     rows += [_published_row(line, keys) for name in names for line in others if line.name == name]
 
     columns = [
@@ -147,7 +147,7 @@ def _published_row(line: _Line, keys: Sequence[_Key]) -> Row:
 
 
 def _with_columns(task: str, scores: Sequence[PublishedScore]) -> Sequence[PublishedScore]:
-    """The figures that get columns: of imported ones the main metrics, and of too many subsets the averages."""
+    """The figures that get columns: of imported ones the main metrics, and of many subsets the averages."""
     known = described(task)
     main = {metric.name for metric in known.metrics if metric.is_main}
     too_many = (limit := known.display.turn_above) is not None and len({score.subset for score in scores}) > limit
@@ -160,7 +160,7 @@ def _with_columns(task: str, scores: Sequence[PublishedScore]) -> Sequence[Publi
 
 
 def _keys(task: str, scores: Iterable[PublishedScore]) -> list[_Key]:
-    """The columns: subsets in the order of the task, and of each the metrics that were published."""
+    """The columns: subsets in the order of the task, each with its published metrics."""
     present = {(s.subset, s.metric) for s in scores}
     metrics = metric_order(task, (metric for _, metric in present))
     subsets = subset_order(task, (subset for subset, _ in present))
@@ -178,12 +178,10 @@ def _differences(task: str, results: Sequence[Result], scores: Sequence[Publishe
     heads = ["encoder", "source", "subset", *(["metric"] if len(metrics) > 1 else [])]
     rows = []
     for score, measured in pairs:
-        texts = [measured.encoder, score.short_source, score.subset, metric_of(task, score.metric).heading][
-            : len(heads)
-        ]
+        texts = (measured.encoder, score.short_source, score.subset, metric_of(task, score.metric).heading)
         values = (measured.value, score.value, measured.value - score.value)
         numbers = (Cell(value, shown=text) for value, text in zip(values, comparison(score, measured), strict=True))
-        rows.append(Row((*map(Cell, texts), *numbers)))
+        rows.append(Row((*map(Cell, texts[: len(heads)]), *numbers)))
     columns = (
         *(Column(head, is_number=False) for head in heads),
         *map(Column, ("measured", "published", "difference")),
@@ -196,22 +194,21 @@ def _differences(task: str, results: Sequence[Result], scores: Sequence[Publishe
 
 
 def comparison_notes(compared: Iterable[tuple[PublishedScore, Measured]]) -> list[str]:
-    """What a reader of these differences must know about single encoders, a line each."""
+    """What limits the comparison for single encoders, one line each."""
     pairs = (f"{measured.encoder} ({score.source}): {measured.note}" for score, measured in compared if measured.note)
     return list(dict.fromkeys(pairs))
 
 
 def comparison(score: PublishedScore, measured: Measured) -> tuple[str, str, str]:
-    """Measured, published and difference as they are printed: two decimals (a threshold: six), or more if published."""
-    digits = max(
-        6 if metric_of(score.task, score.metric).kind == "threshold" else 2, len(score.printed.partition(".")[2])
-    )
+    """Measured, published and difference as printed: two decimals (a threshold: six), or more if published so."""
+    at_least = 6 if metric_of(score.task, score.metric).kind == "threshold" else 2
+    digits = max(at_least, len(score.printed.partition(".")[2]))
     value, difference = (round(number, digits) + 0.0 for number in (measured.value, measured.value - score.value))
     return f"{value:.{digits}f}", score.printed, f"{difference:+.{digits}f}"
 
 
 def comparison_values(score: PublishedScore, measured: Measured | None) -> dict[str, float | str | None]:
-    """The same for entries: `measured`, `difference` and `note`, each None where there is none."""
+    """The same for entries: `measured`, `difference` and `note`, each None if there is none."""
     if measured is None:
         return dict.fromkeys(("measured", "difference", "note"))
     difference = round(measured.value - score.value, 6)
@@ -226,7 +223,7 @@ def _notes(rows: Sequence[Row], lines: Iterable[_Line]) -> list[Note]:
 
 
 def _sources(scores: Iterable[PublishedScore]) -> list[Note]:
-    """What the short names of sources stand for."""
+    """Explains the short names of sources."""
     by_source: dict[str, list[PublishedScore]] = {}
     for score in scores:
         by_source.setdefault(score.source, []).append(score)
@@ -244,11 +241,11 @@ def _sources(scores: Iterable[PublishedScore]) -> list[Note]:
 def with_published(
     entries: Sequence[dict[str, Any]], results: Sequence[Result], scores: Iterable[PublishedScore]
 ) -> list[dict[str, Any]]:
-    """The entries of `long_form` and one for each published figure, beside what was measured on the same.
+    """The entries of `long_form` and an entry for each published figure, in the order of the tables.
 
-    A published figure's `source` is its citation (with table and version or revision), and its entry has four keys
-    more: `row` (the printed name), `measured`, `difference` (measured - published) and `note` (what must be known of
-    it), the latter three where the very same model was measured on the same data. What an entry does not have is None.
+    A published figure's `source` is its citation (with table and version or revision). Its entry has four more keys:
+    `row` (the printed name), `measured`, `difference` (measured - published) and `note` (what limits the comparison).
+    The last three have a value if the very same model was measured on the same data. Missing values are None.
     """
     measurements = Measurements(results)
     blank = dict.fromkeys(("row", "measured", "difference", "note"))

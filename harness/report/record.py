@@ -1,4 +1,4 @@
-"""One stored record: its name, and all it takes to trace and repeat it."""
+"""Shows one stored record with all that it takes to trace and repeat it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def show_record(results: Iterable[Result], name: str, format: str, root: Path) -
 
 
 def command(result: Result, root: Path) -> str | None:
-    """The command line that measures it again into `root`; None where the record names no spec string."""
+    """The command line that measures a record again into `root`; None if the record names no spec string."""
     if not result.spec:
         return None
     words = ["leaderboard", "run", "--encoder", result.spec, "--task", result.task, "--subset", result.subset]
@@ -57,14 +57,14 @@ def command(result: Result, root: Path) -> str | None:
 
 
 def as_json(result: Result, statistics: Statistics, root: Path) -> str:
-    """The record with its `id` and `command`, and by metric its `intervals`."""
+    """The record as JSON, with `id`, `command` and the `intervals` by metric."""
     intervals = _intervals(result, statistics)
     entry = {"id": str(result.key), "command": command(result, root), **asdict(result), "intervals": intervals}
     return escaping.json_text(entry, indent=2)
 
 
 def as_text(result: Result, statistics: Statistics, root: Path) -> str:
-    """The same as lines of a name and a value."""
+    """The record as lines of a name and a value."""
     intervals = {
         metric: f", {100 * statistics.level:g} % interval [{low}, {high}]"
         for metric, (low, high) in _intervals(result, statistics).items()
@@ -104,7 +104,7 @@ def commit(result: Result) -> str:
 
 
 def differences(old: Result, new: Result) -> list[tuple[str, str, str]]:
-    """What differs between two measurements beside the scores: (what, old, new), "–" for what one of them lacks."""
+    """What differs between two measurements other than scores: (what, old, new), "–" for a missing value."""
     pairs: list[tuple[str, object, object]] = [
         ("commit", commit(old), commit(new)),
         *_by_key("version of ", old.versions, new.versions),
@@ -129,7 +129,7 @@ def _intervals(result: Result, statistics: Statistics) -> dict[str, tuple[float,
 
 
 def _state(result: Result) -> str:
-    """What its files are: `published` of a stand-in's record says that they are those with the pinned checksums."""
+    """Describes its data files. For a stand-in, `published` means that the files have the pinned checksums."""
     published = result.dataset.published
     if published is None:
         return "no pinned files"
@@ -138,7 +138,7 @@ def _state(result: Result) -> str:
     if not stand_ins:
         files = "the published files"
     else:
-        # A joined set is of several data sets, and has one tag.
+        # A joined set has several data sets and one tag.
         is_mixed = "" in tags or (not result.parts and "+" in result.dataset.name)
         files = ("the published files and " if is_mixed else "") + f"pinned files of a stand-in ({stand_ins})"
     return files if published else f"not {files}"

@@ -1,8 +1,8 @@
 """The formats of reports.
 
-A format is a function in a file of this folder and its line here; every command with `--format` then offers it. The
-function takes a table, or entries (one a number, such as those of `harness.report.tables.long_form`), and returns text
-without a newline at the end. Its module is imported when it is used: the names alone are needed at every start.
+A format is a function in a file of this folder and a line here; then every command with `--format` offers it. The
+function takes a table, or entries (one per number, such as those of `harness.report.tables.long_form`), and returns
+text without a newline at the end. Its module is imported only when it is used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FORMATS = (*TABLE_FORMATS, *ENTRY_FORMATS)
 def render(tables: Table | Sequence[Table], format: str = "table", *, width: int | None = None) -> str:
     """One table or several, with an empty line between them, in a format of `TABLE_FORMATS`.
 
-    `width`: of plain text, in characters (default: the terminal's).
+    width: of plain text, in characters (default: that of the terminal).
     """
     function = _function(TABLE_FORMATS[format])
     options = {"width": width} if format == "table" else {}

@@ -1,11 +1,13 @@
-"""From records to tables: the long form (one entry a metric) and the boards (one table a task)."""
+"""From records to tables: the long form (an entry per metric) and the boards (a table per task)."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from math import isnan, nan
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.core.errors import unknown_name
 from harness.core.names import Subset
@@ -20,14 +22,14 @@ from harness.protocol.described import (
     task_order,
 )
 from harness.report.cells import MISSING, Cell, Column, Note, Row, Table
-from harness.report.figures import P_ZERO, Figures
-from harness.report.footnotes import footnotes
+from harness.report.figures import P_ZERO, Figures, shortened
 from harness.results.records import Result
 from harness.results.statistics import Statistics
 from harness.statistics.board import Board, Key
 
 FAILED = "failed"
 FLOOR = "chargrams"
+K = TypeVar("K")
 
 
 def long_form(
@@ -35,13 +37,13 @@ def long_form(
     metrics: Collection[str] | None = None,
     statistics: Mapping[str, Statistics] | None = None,
 ) -> list[dict[str, Any]]:
-    """One entry a stored number, in the order of the tables, then by encoder; values in full precision.
+    """An entry per stored number, in the order of the tables, then by encoder; values in full precision.
 
     Keys: encoder, task, subset, metric, value, low and high (its interval; None without one), interval (how it and the
     tests were made), is_best (bold in a table; None where that was not tested), p_best (against the best on the subset,
     corrected by Holm over the encoders given; None of the best itself), p_zero (of a language bias, against zero,
     corrected over the task), n, signature, source ("measured": never a published figure), fingerprint, dataset,
-    dataset_sha256, created. `metrics` limits which are given.
+    dataset_sha256, created. `metrics` limits the entries to these.
     """
     by_task: dict[str, list[Result]] = {}
     known = statistics or {}
@@ -50,7 +52,7 @@ def long_form(
     entries = []
     for task in task_order(by_task):
         place = {subset: i for i, subset in enumerate(subset_order(task, (r.subset for r in by_task[task])))}
-        # As in the tables: p-values are corrected over what stands in one.
+        # P-values are corrected over the encoders of one table, as in the tables.
         boards: dict[str, Board] = {}
         for part in split_sample(by_task[task]):
             boards |= dict.fromkeys((result.subset for result in part), Board(part, known))
@@ -97,11 +99,11 @@ def boards(
     failed: Collection[tuple[str, str, str]] = (),
     statistics: Mapping[str, Statistics] | None = None,
 ) -> list[Table]:
-    """One table a task, and another for its bundled sample: a row an encoder, columns are subsets.
+    """A table per task, and another for its bundled sample: a row per encoder, columns are subsets.
 
-    Cells are the task's main metrics, or `metrics`. A task with many subsets (Tatoeba) has a row a subset instead.
-    Only subsets that some encoder was measured on have a column; and those of `failed` (encoder, task, subset), whose
-    cells say so. Intervals and which values are bold come from `statistics` (by task).
+    Cells are the task's main metrics, or `metrics`. A task with many subsets (Tatoeba) has a row per subset instead.
+    Subsets that no encoder was measured on have no column, except those of `failed` (encoder, task, subset), whose
+    cells say so. Intervals and bold values come from `statistics` (by task).
     """
     tables = []
     for task in task_order(result.task for result in results):
@@ -116,7 +118,7 @@ def boards(
 
 
 def split_sample(results: Sequence[Result]) -> list[list[Result]]:
-    """Real data and the bundled sample apart, each only if there is some."""
+    """The results on real data and those on the bundled sample, each only if there are any."""
     parts = [[r for r in results if Subset.parse(r.subset).is_sample is of_sample] for of_sample in (False, True)]
     return [part for part in parts if part]
 
@@ -179,7 +181,7 @@ def _turned(
     subsets: Sequence[str],
     shown: Sequence[str],
 ) -> Table:
-    """A row a subset, columns are encoders."""
+    """A row per subset; columns are encoders."""
     n = {result.subset: result.n for result in results}
     headings = [Column("subset", is_number=False), Column("language", is_number=False), Column("n")]
     columns = [
@@ -200,7 +202,7 @@ def _turned(
 
 
 def values_of(results: Iterable[Result]) -> dict[tuple[str, Key], float]:
-    """Every stored number by encoder and key."""
+    """Every stored number, by encoder and key."""
     return {
         (result.encoder, (result.task, result.subset, metric)): value
         for result in results
@@ -214,15 +216,15 @@ def encoder_rows(
     labels: Mapping[str, str],
     keys: Sequence[Key],
 ) -> tuple[Row, ...]:
-    """A row an encoder: its label, then the numbers under `keys`."""
+    """A row per encoder: its label, then the numbers of `keys`."""
     return tuple(Row((Cell(labels[encoder]), *(figures.cell(encoder, key) for key in keys))) for encoder in encoders)
 
 
 def rank_encoders(task: str, results: Sequence[Result], metric: str) -> tuple[list[str], str]:
-    """The encoders by the task's main average, descending, those without it by name; and a line that says so.
+    """Sorts the encoders by the task's main average, descending; those without it by name. Also returns a note on it.
 
-    Of an average and its stand-ins, the one that the most encoders have counts. Where there is no average: the mean
-    of `metric` over all subsets.
+    If several stand-ins of an average exist, the one that most encoders have counts. Without an average, the mean of
+    `metric` over all subsets counts.
     """
     display, of_task = described(task).display, [result for result in results if result.task == task]
     metric = display.rank_by or metric
@@ -233,14 +235,14 @@ def rank_encoders(task: str, results: Sequence[Result], metric: str) -> tuple[li
         frequency = sum((name, (task, average, metric)) in values for name in names)
         return (display.ranking.index(Subset.parse(average).base), -frequency, average)
 
-    present = {result.subset for result in of_task}
-    averages = sorted((name for name in present if Subset.parse(name).base in display.ranking), key=preference)
-    subsets = averages[:1] or sorted(present)
+    measured = {result.subset for result in of_task}
+    averages = sorted((name for name in measured if Subset.parse(name).base in display.ranking), key=preference)
+    subsets = averages[:1] or sorted(measured)
     scores: dict[str, float] = {}
     for name in names:
-        own = [values[key] for subset in subsets if (key := (name, (task, subset, metric))) in values]
-        if own and len(own) == len(subsets):
-            scores[name] = sum(own) / len(own)
+        present = [values[key] for subset in subsets if (key := (name, (task, subset, metric))) in values]
+        if present and len(present) == len(subsets):
+            scores[name] = sum(present) / len(present)
     by = subsets[0] if len(subsets) == 1 else "the mean over the subsets"
     rest = ", then by name" if len(scores) < len(names) else ""
     note = f"order of encoders: {by} ({metric_of(task, metric).heading}){rest}"
@@ -248,7 +250,7 @@ def rank_encoders(task: str, results: Sequence[Result], metric: str) -> tuple[li
 
 
 def encoder_labels(results: Sequence[Result], encoders: Sequence[str]) -> tuple[dict[str, str], list[Note]]:
-    """Encoder -> what its row is called, with the marks of its footnotes; and the footnotes."""
+    """By encoder, the label of its row with the marks of its footnotes; and the footnotes."""
     labels: dict[str, str] = {}
     notes: list[Note] = []
     texts = footnotes(results)
@@ -264,7 +266,7 @@ def encoder_labels(results: Sequence[Result], encoders: Sequence[str]) -> tuple[
 
 
 def is_floor(encoder: str, results: Iterable[Result]) -> bool:
-    """Whether an encoder is the lexical floor, under whatever name."""
+    """Whether an encoder is the lexical floor, also under another name."""
     specs = {result.spec.partition("?")[0] for result in results if result.encoder == encoder}
     return encoder == FLOOR or FLOOR in specs
 
@@ -273,13 +275,13 @@ def _legend(table: Table, results: Sequence[Result]) -> list[Note]:
     notes = missing_note(table)
     parts = {result.subset: result.parts for result in results if result.parts}
     for name in subset_order(results[0].task, parts):
-        of = ", ".join(parts[name]) if len(parts[name]) <= 12 else f"{len(parts[name])} subsets"
-        notes.append(Note(f"{name}: unweighted mean of {of}"))
+        listed = ", ".join(parts[name]) if len(parts[name]) <= 12 else f"{len(parts[name])} subsets"
+        notes.append(Note(f"{name}: unweighted mean of {listed}"))
     return notes + tag_notes(result.subset for result in results)
 
 
 def _n_note(results: Sequence[Result]) -> list[Note]:
-    """n of the sets, in one line."""
+    """One line with n of the sets."""
     order = subset_order(results[0].task, (result.subset for result in results))
     n_of = {result.subset: result.n for result in results if not result.parts and not is_average(result.subset)}
     by_n: dict[int, list[str]] = {}
@@ -289,24 +291,24 @@ def _n_note(results: Sequence[Result]) -> list[Note]:
         return [Note(f"n: {min(by_n):,} a set")]
     if len(by_n) > 12:
         return [Note(f"n: {min(by_n):,} to {max(by_n):,} a set")]
-    texts = [f"{n:,} ({', '.join(own)})" for n, own in by_n.items()]
+    texts = [f"{n:,} ({', '.join(names)})" for n, names in by_n.items()]
     return [Note(f"n: {'; '.join(texts)}")] if texts else []
 
 
 def missing_note(table: Table) -> list[Note]:
-    """The line that explains "–", if the table has one."""
+    """The note that explains "–", if the table has one."""
     is_missing = any(cell.value is None for row in table.rows for cell in row.cells)
     return [Note(f"{MISSING} not measured here")] if is_missing else []
 
 
 def tag_notes(subsets: Iterable[str]) -> list[Note]:
-    """What the stand-in tags among subset names mean."""
+    """Explains the stand-in tags among subset names."""
     tags = sorted({Subset.parse(subset).tag for subset in subsets} - {""})
     return [Note(code=tag, rest=f": {TAGS.get(tag, 'a stand-in for the published set')}") for tag in tags]
 
 
 def sort_entries(entries: Sequence[dict[str, Any]], key: str) -> list[dict[str, Any]]:
-    """The entries of `long_form` by one of their keys: numbers descending, texts ascending, what is missing last.
+    """Sorts entries of `long_form` by one of their keys: numbers descending, texts ascending, missing values last.
 
     Raises:
         InputError: there is no such key (with the nearest matches).
@@ -322,9 +324,9 @@ def sort_entries(entries: Sequence[dict[str, Any]], key: str) -> list[dict[str, 
 
 
 def sort_rows(table: Table, column: str) -> Table | None:
-    """The table by one column: numbers descending, names ascending, missing cells last. None if it has no such column.
+    """Sorts a table by a column: numbers descending, names ascending, missing cells last. None without such a column.
 
-    A column is named by its whole heading (`de-en f1_test`) or by a part of it: the first that fits counts.
+    A column is named by its whole heading (`de-en f1_test`) or by a part of it; the first that fits counts.
     """
     names = [(c.label, c.head, c.sub) for c in table.columns]
     place = next((i for level in range(3) for i, name in enumerate(names) if name[level] == column), None)
@@ -336,3 +338,42 @@ def sort_rows(table: Table, column: str) -> Table | None:
         return (value is None, 0.0 if value is None or isinstance(value, str) else -value, str(value))
 
     return replace(table, rows=tuple(sorted(table.rows, key=rank)))
+
+
+def footnotes(results: Sequence[Result]) -> dict[str, list[str]]:
+    """By encoder, what sets its records apart: several fingerprints, or another protocol or other data than the rest.
+
+    Signatures are compared within a task, data within a subset; the rest has the most frequent one.
+    """
+    notes: dict[str, list[str]] = {}
+    usual_signature = _most_frequent((r.task, r.signature) for r in results)
+    usual_data = _most_frequent(((r.task, r.subset), r.dataset.sha256) for r in results)
+    for encoder in sorted({result.encoder for result in results}):
+        records = [result for result in results if result.encoder == encoder]
+        texts = []
+        fingerprints = sorted({short_fingerprint(record.fingerprint) for record in records})
+        if len(fingerprints) > 1:
+            texts.append(f"{encoder}: measured with {len(fingerprints)} fingerprints: {', '.join(fingerprints)}")
+        for signature in sorted({r.signature for r in records if r.signature != usual_signature[r.task]}):
+            subsets = shortened((r.subset for r in records if r.signature == signature), 8)
+            texts.append(f"{encoder}: another protocol than the rest on {subsets}: {signature}")
+        if other := [r.subset for r in records if r.dataset.sha256 != usual_data[r.task, r.subset]]:
+            texts.append(f"{encoder}: other data than the rest on {shortened(other, 8)}")
+        if texts:
+            notes[encoder] = texts
+    return notes
+
+
+def short_fingerprint(fingerprint: str) -> str:
+    """A fingerprint in at most 33 characters: its start and, after `#`, the start of its sha256, to keep it unique."""
+    if len(fingerprint) <= 33:
+        return fingerprint
+    return f"{fingerprint[:24]}#{sha256(fingerprint.encode(errors='backslashreplace')).hexdigest()[:8]}"
+
+
+def _most_frequent(pairs: Iterable[tuple[K, str]]) -> dict[K, str]:
+    """By key, the most frequent value; of equally frequent ones the first in the alphabet."""
+    counts: dict[K, Counter[str]] = {}
+    for key, value in pairs:
+        counts.setdefault(key, Counter())[value] += 1
+    return {key: min(n.items(), key=lambda item: (-item[1], item[0]))[0] for key, n in counts.items()}

@@ -14,20 +14,20 @@ from harness.report.cells import Column, Note, Table
 
 
 def plain_text(table: Table, width: int | None = None) -> str:
-    """A table for a terminal of `width` columns (default: the terminal's, 80 where there is none).
+    """Lays a table out for a terminal of `width` columns (default: that of the terminal; 80 if there is none).
 
-    A wide table is split into blocks, each with the columns that name the rows; no cell is ever cut. A cell's interval
-    stands below its value. A published row that has no figure in a block is left out of it. The best values are marked
-    `*`. On a terminal they are bold too, as averages' names are, and published rows are in italics.
+    A wide table is split into blocks, each with the columns that name the rows; no cell is ever cut. The interval of a
+    cell is below its value. A block leaves out published rows that have no figure in it. The best values are marked
+    `*`. On a terminal they are also bold, as are the names of averages, and published rows are in italics.
 
-    Prose stands at the end of its row where it fits, else in lines of its own below. In a pipe it always stands there,
-    so that a row is a line.
+    Prose follows at the end of its row if it fits there, else in lines below. In a pipe it is always at the end, so
+    that a row is one line.
 
-    Laid out here and not by rich, which takes half a second for Tatoeba's languages and a dozen encoders.
+    The package rich is not used: it takes half a second for Tatoeba's languages and a dozen encoders.
     """
     table = _visible(table)
     columns = table.columns
-    # Where one is marked, the others have a blank, so that decimals stay below each other.
+    # In a column with a mark, the other cells have a blank, so that decimals stay below each other.
     blanks = [" " if any(row.cells[i].is_best for row in table.rows) else "" for i in range(len(columns))]
     texts = [
         [visible(cell.text) + ("*" if cell.is_best else blank) for cell, blank in zip(row.cells, blanks, strict=True)]
@@ -74,7 +74,7 @@ def plain_text(table: Table, width: int | None = None) -> str:
 
 
 def _with_prose(line: str, texts: Iterable[str], width: int | None) -> list[str]:
-    """The line with texts beside it, and those that do not fit there below it; without a width, all fit."""
+    """The line with texts at its end; texts that do not fit there follow below. Without a width, all fit."""
     lines = [line]
     for text in filter(None, texts):
         if len(lines) == 1 and (width is None or len(line) + _GAP + len(text) <= width):
@@ -92,7 +92,7 @@ def _with_prose(line: str, texts: Iterable[str], width: int | None) -> list[str]
 
 
 def _visible(table: Table) -> Table:
-    """All texts of a table but its cells'."""
+    """The table with its headings and title made visible; cells are treated when they are printed."""
     columns = tuple(replace(c, head=visible(c.head), sub=visible(c.sub)) for c in table.columns)
     return replace(table, title=visible(table.title), columns=columns)
 
@@ -118,21 +118,21 @@ def _above(column: Column, span: int) -> str:
 
 
 def _pieces(table: Table, widths: list[int], room: int) -> list[list[int]]:
-    """Columns that stay together: those under one heading, where a block can hold them. Widens them for the heading."""
+    """Groups columns under one heading that stay together, if a block can hold them. Widens them for the heading."""
     pieces: list[list[int]] = []
     figures = (i for i, c in enumerate(table.columns) if i >= table.n_keys and not c.is_prose)
     for head, group in groupby(figures, lambda i: table.columns[i].head):
-        of_head = list(group)
-        fits = max(_span(of_head, widths), len(head)) <= room
-        for piece in [of_head] if fits else [[i] for i in of_head]:
+        columns = list(group)
+        fits = max(_span(columns, widths), len(head)) <= room
+        for piece in [columns] if fits else [[i] for i in columns]:
             pieces.append(piece)
-            for n, i in enumerate(piece):  # share what is lacking among the columns
+            for n, i in enumerate(piece):  # shares the lacking width among the columns
                 widths[i] += max(0, len(head) - _span(piece, widths)) // (len(piece) - n)
     return pieces
 
 
 def _blocks(pieces: Sequence[list[int]], widths: Sequence[int], room: int) -> list[list[list[int]]]:
-    """As many pieces to a block as there is room for, one at least."""
+    """Fills blocks with as many pieces as fit, at least one."""
     blocks: list[list[list[int]]] = []
     for piece in pieces:
         if blocks and _span([i for other in [*blocks[-1], piece] for i in other], widths) <= room:

@@ -1,4 +1,4 @@
-"""Records of a fresh run against stored ones: what differs, each difference of a kind. Pure: opens no file."""
+"""Compares records of a fresh run with stored ones and names each difference. Opens no file."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from typing import Literal
 from harness.protocol.described import metric_of, metric_order, subset_order, task_order
 from harness.results.records import RecordKey, Result
 
-Kind = Literal["score", "missing", "n", "data", "signature", "encoder", "cache", "failed"]
+FindingKind = Literal["score", "missing", "n", "data", "signature", "encoder", "cache", "failed"]
 CACHE = ("cache", "vectors")
-"""In place of task and subset: an encoder's cached vectors."""
+"""Takes the place of task and subset where an encoder's cached vectors were checked."""
 
 _DIGITS = 12  # of a checksum
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is not as it was.
+    """One difference from a stored record.
 
     Attributes:
         kind: score (beyond the tolerance); missing (no fresh record, or a metric in one of the two only); n (number of
             items); data (checksums, or files that cannot be read); signature (protocol); encoder (fingerprint); cache
             (cached vectors that are not the encoder's); failed (encoder or task).
-        what: the metric, the file, ...
+        what: the metric, the file or whatever else differs.
         old, new: numbers of a score, else short texts.
-        message: one line that says it all.
+        message: the whole finding in one line.
         tolerance, significance: of a score.
     """
 
-    kind: Kind
+    kind: FindingKind
     what: str
     message: str
     old: float | str | None = None
@@ -49,18 +49,18 @@ class Finding:
 
     @property
     def line(self) -> str:
-        """The message with the significance."""
+        """The message, with the significance if there is one."""
         return f"{self.message}; {self.significance}" if self.significance else self.message
 
 
 @dataclass(frozen=True)
-class Checked:
-    """One stored record, or an encoder's cached vectors, after the check.
+class Check:
+    """The result of checking one stored record, or the cached vectors of an encoder.
 
     Attributes:
-        findings: what differs; nothing does if empty.
+        findings: what differs; empty if nothing does.
         skipped: why it could not be checked; empty if it was.
-        seconds: that the fresh measurement took.
+        seconds: duration of the fresh measurement.
     """
 
     key: RecordKey
@@ -75,14 +75,15 @@ class Checked:
 
     @property
     def is_cache(self) -> bool:
-        """Whether it is an encoder's cached vectors, and no record."""
+        """Whether cached vectors were checked, and not a record."""
         return self.key[1:] == CACHE
 
 
 def tolerances(record: Result, records: Mapping[RecordKey, Result]) -> dict[str, float]:
-    """By metric how far a repeat of the record may be off: its own tolerance, else the default.
+    """By metric, how far a repetition may differ: the record's own tolerance, else the default of the metric.
 
-    That of an average is the mean of its parts', by which it can move at most; `records` are those that hold them.
+    The tolerance of an average is the mean of those of its parts, because it cannot move farther. `records` holds the
+    parts.
     """
     defaults = {metric: metric_of(record.task, metric).tolerance for metric in record.metrics}
     parts = [records.get(record.key._replace(subset=part)) for part in record.parts]
@@ -135,18 +136,18 @@ def check_records(
     problems: Mapping[RecordKey, Finding] | None = None,
     skipped: Mapping[RecordKey, str] | None = None,
     everything: Iterable[Result] = (),
-) -> list[Checked]:
-    """Each stored record against the fresh one of the same encoder, task and subset, in the order of the tables.
+) -> list[Check]:
+    """Compares each stored record with the fresh one of the same key, in the order of the tables.
 
     Args:
-        problems: why there is no fresh record of some.
-        skipped: which need not be there, and why; an average is skipped with any of its parts.
-        everything: where the parts of averages are looked up, if not in `stored` alone.
+        problems: by key, why there is no fresh record.
+        skipped: by key, why a record was not measured and need not be; an average is skipped with any of its parts.
+        everything: further records, among which the parts of averages are looked up.
     """
     problems, skipped = problems or {}, skipped or {}
     records = {result.key: result for result in [*everything, *stored]}
     by_key = {result.key: result for result in fresh}
-    checked = []
+    checks = []
     for old in _ordered(stored):
         key = old.key
         new = by_key.get(key)
@@ -154,22 +155,22 @@ def check_records(
         why = next((skipped[k] for k in (key, *parts) if k in skipped), "")
         if new is not None:
             findings = compare_records(old, new, tolerances(old, records))
-            checked.append(Checked(key, tuple(findings), seconds=new.wall_time_s))
+            checks.append(Check(key, tuple(findings), seconds=new.wall_time_s))
         elif why and not any(part in problems for part in parts):
-            checked.append(Checked(key, skipped=why))
+            checks.append(Check(key, skipped=why))
         else:
-            checked.append(Checked(key, (problems.get(key) or _missing(old, by_key),)))
-    return checked
+            checks.append(Check(key, (problems.get(key) or _missing(old, by_key),)))
+    return checks
 
 
-def with_significance(checked: Checked, texts: Mapping[str, str]) -> Checked:
-    """The same with what there is to say of each metric that is beyond its tolerance."""
-    findings = (replace(f, significance=texts.get(f.what, "")) if f.kind == "score" else f for f in checked.findings)
-    return replace(checked, findings=tuple(findings))
+def with_significance(check: Check, texts: Mapping[str, str]) -> Check:
+    """The check with the significance (`texts`, by metric) of each score that is beyond its tolerance."""
+    findings = (replace(f, significance=texts.get(f.what, "")) if f.kind == "score" else f for f in check.findings)
+    return replace(check, findings=tuple(findings))
 
 
 def differing(old: str, new: str) -> tuple[str, str]:
-    """The parts, between `;` or `|`, that two signatures or fingerprints do not share."""
+    """The parts that two signatures or fingerprints do not share; `;` and `|` separate parts."""
     old_parts, new_parts = (re.split(r"[;|]", text) for text in (old, new))
     return (
         "|".join(part for part in old_parts if part not in new_parts) or "–",
@@ -177,7 +178,7 @@ def differing(old: str, new: str) -> tuple[str, str]:
     )
 
 
-def _changed(kind: Kind, what: str, old: str, new: str) -> Finding:
+def _changed(kind: FindingKind, what: str, old: str, new: str) -> Finding:
     before, after = differing(old, new)
     return Finding(kind, what, f"{what} {old!r} -> {new!r}", before, after)
 

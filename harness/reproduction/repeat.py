@@ -1,4 +1,4 @@
-"""Measures again what records say, and compares the fresh records with them."""
+"""Measures records again, compares the fresh records with them, and tests what changed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -18,33 +19,37 @@ from harness.encoders.cache import VectorCache
 from harness.encoders.encoder import Encoder
 from harness.encoders.registry import encoder_info, load_encoder, one_line, runs_code
 from harness.encoders.spec import parse_spec
+from harness.protocol.described import metric_of
 from harness.protocol.registry import get_task, task_names
-from harness.protocol.task import Planned, Task
-from harness.reproduction.findings import CACHE, Checked, Finding, check_records, with_significance
-from harness.reproduction.significance import significance
-from harness.reproduction.vectors import Audited
+from harness.protocol.task import Planned, Rows, Task
+from harness.report.cells import Cell, p_text
+from harness.reproduction.findings import CACHE, Check, Finding, check_records, with_significance
+from harness.reproduction.vectors import AuditedEncoder
+from harness.resampling.bootstrap import bca_interval
 from harness.results.records import RecordKey, Result, ResultStore
 from harness.running.evaluate import measure_and_store
 from harness.running.measure import Run
 from harness.running.plan import Items
 from harness.running.progress import Progress, Silent
+from harness.statistics.evidence import Evidence
+from harness.statistics.rows import rows_of
 
 
 @dataclass
-class Repeated:
-    """What became of the records that were to be measured again.
+class FreshRun:
+    """What measuring records again has given.
 
     Attributes:
         results: the fresh records, averages included.
-        problems: why there is no fresh record.
-        skipped: which could not be measured here and need not be, and why.
-        caches: of each encoder that had cached vectors, what the look at them gave.
+        problems: by key, why there is no fresh record.
+        skipped: by key, why a record could not be measured here and need not be.
+        caches: the checks of cached vectors, one per encoder that had any.
     """
 
     results: list[Result] = field(default_factory=list)
     problems: dict[RecordKey, Finding] = field(default_factory=dict)
     skipped: dict[RecordKey, str] = field(default_factory=dict)
-    caches: list[Checked] = field(default_factory=list)
+    caches: list[Check] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -54,10 +59,10 @@ class Options:
     Attributes:
         data: the data directory; None if there is none. The bundled sample serves its own records only.
         cache_dir: the cache whose vectors are compared, or used (`use_cached`); see `harness.reproduction.vectors`.
-        specs: by encoder, the spec string to load instead of the records'.
+        specs: by encoder, the spec string to load instead of the one in the records.
         trusted: the spec strings that the user has written: only these may run code of their choosing.
-        must_measure: a record whose data are not here has failed, even if nothing of its data set is here.
-        must_load: encoders of which that is true, too, where they lack a package or a download.
+        must_measure: whether a record without its data fails even if nothing of its data set is here.
+        must_load: encoders that fail, and are not skipped, where they lack a package or a download.
         defaults: `device` and `batch_size`, for encoders that have such options.
     """
 
@@ -73,64 +78,62 @@ class Options:
 
 def check_again(
     stored: Sequence[Result], everything: Sequence[Result], stored_in: Path, options: Options, progress: Progress
-) -> list[Checked]:
-    """Measure the records again in a temporary folder, and compare.
+) -> list[Check]:
+    """Measures the records again in a temporary folder and compares.
 
     Args:
         stored: the records to check; the parts of averages must be among them.
-        everything: all records of their results folder, which is `stored_in`.
+        everything: all records of the results folder `stored_in`.
     """
     with temporary_folder() as folder:
-        repeated = repeat(stored, folder, options, progress)
-        return against(stored, everything, stored_in, folder, repeated)
+        fresh = measure_again(stored, folder, options, progress)
+        return compare_runs(stored, everything, stored_in, folder, fresh)
 
 
-def against(
-    stored: Sequence[Result],
-    everything: Sequence[Result],
-    stored_in: Path,
-    fresh_in: Path,
-    repeated: Repeated,
-) -> list[Checked]:
-    """The records against those of a fresh run, with the significance of what changed, and the looks at caches.
+def compare_runs(
+    stored: Sequence[Result], everything: Sequence[Result], stored_in: Path, fresh_in: Path, fresh: FreshRun
+) -> list[Check]:
+    """Compares records with those of a fresh run; adds the significance of what changed, and the checks of caches.
 
-    fresh_in: the results folder with the fresh rows; see `check_again` for the others.
+    fresh_in: the results folder with the fresh rows. See `check_again` for the other arguments.
     """
     old = {result.key: result for result in everything}
-    new = {result.key: result for result in repeated.results}
-    checked = []
-    for record in check_records(stored, new.values(), repeated.problems, repeated.skipped, everything):
-        changed = [finding.what for finding in record.findings if finding.kind == "score"]
+    new = {result.key: result for result in fresh.results}
+    checks = []
+    for check in check_records(stored, new.values(), fresh.problems, fresh.skipped, everything):
+        changed = [finding.what for finding in check.findings if finding.kind == "score"]
         try:
-            texts = {m: significance(m, old[record.key], old, stored_in, new, fresh_in) for m in changed}
-            checked.append(with_significance(record, texts))
+            texts = {m: _significance(m, old[check.key], (old, stored_in), (new, fresh_in)) for m in changed}
+            checks.append(with_significance(check, texts))
         except (Exception, SystemExit) as error:  # of another package's task, whose `aggregate` is resampled
             failed = _failed("task", f"failed: significance: {one_line(error)}")
-            checked.append(replace(record, findings=(*record.findings, failed)))
-    return checked + repeated.caches
+            checks.append(replace(check, findings=(*check.findings, failed)))
+    return checks + fresh.caches
 
 
-def repeat(stored: Iterable[Result], results: Path, options: Options, progress: Progress | None = None) -> Repeated:
-    """Measure the records again, averages by their parts; the rows go to the folder `results`.
+def measure_again(
+    stored: Iterable[Result], results: Path, options: Options, progress: Progress | None = None
+) -> FreshRun:
+    """Measures the records again, averages by their parts; writes the rows to the folder `results`.
 
-    Vectors are computed afresh unless `options.use_cached`. What fails is told in `problems`; the others go on.
+    Vectors are computed afresh unless `options.use_cached`. A failure goes to `problems` and does not stop the others.
 
     Raises:
         InputError: before anything is loaded, a record whose spec string runs code of its choosing, unless the user
             has given that very string.
-        HarnessError: what no record is to blame for: a full disk, say.
+        HarnessError: a failure that has nothing to do with a record, such as a full disk.
     """
     run = Run(VectorCache(options.cache_dir), ResultStore(results), progress=progress or Silent())
-    repeated = Repeated()
+    fresh = FreshRun()
     sets = _Sets(options.data, run.items)
     by_spec: dict[tuple[str, str], list[Result]] = {}
     for record in stored:
         if not record.parts:
             by_spec.setdefault((record.encoder, options.specs.get(record.encoder) or record.spec), []).append(record)
-    planned_of = {key: _plan(records, sets, options, repeated) for key, records in by_spec.items()}
-    planned_of = {key: plan for key, plan in planned_of.items() if plan}
-    _refuse_code({spec: name for name, spec in planned_of if spec not in options.trusted})
-    for (name, spec), plan in planned_of.items():
+    plans = {key: _plan(records, sets, options, fresh) for key, records in by_spec.items()}
+    plans = {key: plan for key, plan in plans.items() if plan}
+    _refuse_code({spec: name for name, spec in plans if spec not in options.trusted})
+    for (name, spec), plan in plans.items():
         keys = [RecordKey(name, planned.task.name, source.subset) for planned in plan for source in planned.sources]
         try:
             if not spec:
@@ -138,7 +141,7 @@ def repeat(stored: Iterable[Result], results: Path, options: Options, progress: 
             head = parse_spec(spec).head
             needs = encoder_info(head).needs(head)
             if needs and name not in options.must_load:
-                repeated.skipped |= dict.fromkeys(keys, f"the encoder needs: {needs}")
+                fresh.skipped |= dict.fromkeys(keys, f"the encoder needs: {needs}")
                 continue
             encoder = load_encoder(spec, **options.defaults)
         except KeyboardInterrupt:
@@ -146,14 +149,14 @@ def repeat(stored: Iterable[Result], results: Path, options: Options, progress: 
         except BaseException as error:  # an encoder may fail in any way: `sys.exit(0)` is no pass
             why = f"encoder cannot be loaded: {one_line(error)}"
             run.progress.note(f"{name}: {why}")
-            repeated.problems |= dict.fromkeys(keys, _failed("encoder", why))
+            fresh.problems |= dict.fromkeys(keys, _failed("encoder", why))
             continue
-        _measure(run, encoder, spec, plan, repeated, use_cached=options.use_cached)
-    return repeated
+        _measure(run, encoder, spec, plan, fresh, use_cached=options.use_cached)
+    return fresh
 
 
 def _refuse_code(specs: Mapping[str, str]) -> None:
-    """Raise InputError for records' spec strings (to the encoders' names) that may run code: a record is data."""
+    """Raises InputError if spec strings of records (keys; the values are names) may run code: a record is data."""
     refused = {spec: name for spec, name in specs.items() if spec and _may_run_code(spec)}
     if refused:
         names = ", ".join(dict.fromkeys(refused.values()))
@@ -171,58 +174,58 @@ def _may_run_code(spec: str) -> bool:
 
 
 def _measure(
-    run: Run, encoder: Encoder, spec: str, plan: Sequence[Planned], repeated: Repeated, *, use_cached: bool
+    run: Run, encoder: Encoder, spec: str, plan: Sequence[Planned], fresh: FreshRun, *, use_cached: bool
 ) -> None:
-    """Measure with a new cache, while the vectors in `run.cache` are compared with what the encoder gives."""
-    audited = Audited(encoder, run.cache.of(encoder), use_cached=use_cached)
+    """Measures with a new cache, and compares the vectors in `run.cache` with those that the encoder gives."""
+    audited = AuditedEncoder(encoder, run.cache.of(encoder), use_cached=use_cached)
     with temporary_folder() as vectors:
         run = replace(run, cache=VectorCache(vectors, max_bytes=sys.maxsize))
         outcome = measure_and_store(run, plan, audited, spec, encoder_info(parse_spec(spec).head).modules)
-    repeated.results += outcome.results
+    fresh.results += outcome.results
     for failure in outcome.failures:
-        repeated.problems[failure.key] = _failed("encoder", f"failed: {one_line(failure.error)}")
+        fresh.problems[failure.key] = _failed("encoder", f"failed: {one_line(failure.error)}")
     if audited.compared:
-        repeated.caches.append(_cache_check(audited))
+        fresh.caches.append(_cache_check(audited))
 
 
-def _cache_check(audited: Audited) -> Checked:
+def _cache_check(audited: AuditedEncoder) -> Check:
     key = RecordKey(audited.name, *CACHE)
     if not audited.stale:
-        return Checked(key)
+        return Check(key)
     message = (
         f"cache: {audited.stale:,} of {audited.compared:,} cached vectors are not what the encoder gives, the worst "
         f"{100 * audited.worst:.0f} % of its length apart (as for {audited.example[:60]!r}): other weights under the "
         "same fingerprint; `leaderboard cache clear` removes them"
     )
-    return Checked(key, (Finding("cache", "vectors", message, f"{audited.compared:,}", f"{audited.stale:,} stale"),))
+    return Check(key, (Finding("cache", "vectors", message, f"{audited.compared:,}", f"{audited.stale:,} stale"),))
 
 
-def _plan(records: Sequence[Result], sets: _Sets, options: Options, repeated: Repeated) -> list[Planned]:
-    """What of these can be measured here; why the others cannot goes to `repeated`."""
+def _plan(records: Sequence[Result], sets: _Sets, options: Options, fresh: FreshRun) -> list[Planned]:
+    """The records that can be measured here; the reasons why the others cannot go to `fresh`."""
     plan: dict[str, Planned] = {}
     for record in records:
         key = record.key
         try:
             task = get_task(record.task)
         except HarnessError as error:
-            repeated.problems[key] = Finding("missing", "task", one_line(error), "stored", "–")
+            fresh.problems[key] = Finding("missing", "task", one_line(error), "stored", "–")
             continue
         try:
             source = sets.find(task, record)
             if source is not None:
                 sets.items.of(task, source)  # before anything is encoded
         except HarnessError as error:
-            repeated.problems[key] = Finding("data", "files", f"data: {one_line(error)}", "read", "not readable")
+            fresh.problems[key] = Finding("data", "files", f"data: {one_line(error)}", "read", "not readable")
             continue
         except (Exception, SystemExit) as error:  # another package's task may fail in any way, and the others go on
-            repeated.problems[key] = _failed("task", f"failed: {one_line(error)}")
+            fresh.problems[key] = _failed("task", f"failed: {one_line(error)}")
             continue
         if source is not None:
             plan.setdefault(task.name, Planned(task, [])).sources.append(source)
         elif options.must_measure or sets.has(record):
-            repeated.problems[key] = Finding("missing", "data", _absent(record), "stored", "no data")
+            fresh.problems[key] = Finding("missing", "data", _absent(record), "stored", "no data")
         else:
-            repeated.skipped[key] = f"no {record.dataset.name} data here"
+            fresh.skipped[key] = f"no {record.dataset.name} data here"
     return list(plan.values())
 
 
@@ -237,7 +240,7 @@ def _absent(record: Result) -> str:
 
 
 class _Sets:
-    """The sets of the data directory and of the bundled sample, looked up once a task; and their items."""
+    """The sets of the data directory and of the bundled sample, looked up once per task, and their items."""
 
     def __init__(self, data: DataDir | None, items: Items):
         self._data, self.items = data, items
@@ -248,7 +251,7 @@ class _Sets:
         return self._present(task, _is_sample(record)).get(record.subset)
 
     def has(self, record: Result) -> bool:
-        """Whether something of each data set that a record is of is here: then its set is not just elsewhere."""
+        """Whether some set of each data set of the record is here: then the data set is not just stored elsewhere."""
         if _is_sample(record):
             return True
         present: set[str] = set()
@@ -268,3 +271,46 @@ class _Sets:
 
 def _is_sample(record: Result) -> bool:
     return Subset.parse(record.subset).is_sample
+
+
+_Records = tuple[Mapping[RecordKey, Result], Path]
+"""All records of a results folder by key, and the folder, which holds their rows."""
+
+
+def _significance(metric: str, old: Result, stored: _Records, fresh: _Records) -> str:
+    """Whether a changed score is a real difference, from per-item rows; one of three texts.
+
+    `p 0.012`: the paired test (approximate randomisation) of the old rows against the new ones, if both are kept and of
+    the same items. `old value in [75.8, 81.7]` (or `not in`): the BCa interval of the new value from its rows. Empty:
+    there are no rows, or the metric is a threshold. Resampled as for `leaderboard show`, which prints these intervals.
+
+    old: the stored record, of which there is a fresh one.
+    """
+    try:
+        task = get_task(old.task)
+        new_rows = _rows(old, fresh, task)
+        if not new_rows:
+            return ""
+        [(_, _, replicates)] = Evidence(task, {"new": new_rows}).replicates({metric: ["new"]})
+        [interval] = bca_interval(replicates)
+    except HarnessError:  # rows that are damaged or lack what the metric needs; a threshold
+        return ""
+    try:
+        if old_rows := _rows(old, stored, task):
+            [p] = Evidence(task, {"old": old_rows, "new": new_rows}).p_values(metric, [("old", "new")]).values()
+            return "" if isnan(p) else f"p {p_text(p)}"
+    except HarnessError:  # other items than before, or damaged
+        pass
+    if isnan(interval.low):
+        return ""
+    is_inside = interval.low <= old.metrics[metric] <= interval.high
+    shown = Cell(None, metric_of(old.task, metric).kind, interval=(interval.low, interval.high)).interval_text
+    return f"old value {'in' if is_inside else 'not in'} {shown}"
+
+
+def _rows(old: Result, records: _Records, task: Task) -> list[Rows]:
+    """The rows of a record, or of each part of an average; empty unless all are kept."""
+    by_key, folder = records
+    parts = [by_key.get(old.key._replace(subset=subset)) for subset in old.parts or [old.subset]]
+    rows = [rows_of(folder, task, part) if part else None for part in parts]
+    return [part for part in rows if part is not None] if None not in rows else []

@@ -1,4 +1,4 @@
-"""An encoder whose cached vectors are checked on the way: a cache is only as good as the promise of a fingerprint."""
+"""Checks the cached vectors of an encoder while it is used: equal fingerprints are only a promise of equal vectors."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from numpy.typing import NDArray
 from harness.encoders.cache import EncoderVectors
 from harness.encoders.encoder import Encoder, check_vectors
 
-APART = 0.03
-"""How far a cached vector may be from a fresh one, in parts of its length. In bf16 a vector depends on its batch by
-about 0.001 of its length, at worst by 0.01; other weights, another pooling, another prompt are farther off."""
+STALE_DISTANCE = 0.03
+"""How far a cached vector may be from a fresh one, relative to its length. In bf16 a vector depends on its batch by
+about 0.001 of its length, at worst by 0.01; other weights, another pooling or another prompt are farther off."""
 
 SAMPLE = 32
-"""Sentences of a call (a side of a subset, or 4,096 of it) that are encoded again where cached vectors serve."""
+"""How many cached sentences of a call (a side of a subset, or 4,096 of it) are encoded again with `use_cached`."""
 
 _SEED = 12345
 
 
-class Audited:
-    """An encoder that compares what it returns with what a cache holds under its fingerprint.
+class AuditedEncoder:
+    """Wraps an encoder and compares its vectors with those that a cache holds under its fingerprint.
 
-    By default every sentence is encoded, and every vector that the cache holds of those is compared. With
-    `use_cached`, cached vectors are returned, and a fixed random sample of them is encoded again: where a share s of
-    the vectors is stale, that goes unnoticed in a call with a probability of (1 - s) ** 32.
+    By default every sentence is encoded, and every cached vector of these sentences is compared. With `use_cached`,
+    cached vectors are returned, and a fixed random sample of them is encoded again: if a share s of the vectors is
+    stale, a call does not notice it with a probability of (1 - s) ** 32.
 
     Attributes:
-        compared, stale: numbers of cached vectors that were compared, and that turned out to be none of the encoder's.
-        worst: the largest distance between a cached vector and the fresh one, in parts of the longer one.
+        compared, stale: how many cached vectors were compared, and how many of them differ from the fresh ones.
+        worst: the largest distance between a cached vector and the fresh one, relative to the longer of the two.
         example: a sentence whose cached vector is stale.
     """
 
@@ -48,7 +48,7 @@ class Audited:
         return getattr(self._encoder, attribute)
 
     def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
-        """As the encoder's own `encode`."""
+        """Returns what the encoder's own `encode` returns."""
         rows, cached = self._cache.stored(sentences, lang)
         if not self._use_cached:
             vectors = self._fresh(sentences, np.arange(len(sentences)), lang)
@@ -73,9 +73,9 @@ class Audited:
         if not len(rows):
             return
         lengths = np.maximum(np.linalg.norm(cached, axis=1), np.linalg.norm(fresh, axis=1))
-        apart = np.linalg.norm(cached - fresh, axis=1)
-        distances = np.divide(apart, lengths, out=np.zeros(len(rows), np.float32), where=lengths > 0)
-        is_stale = distances > APART
+        differences = np.linalg.norm(cached - fresh, axis=1)
+        distances = np.divide(differences, lengths, out=np.zeros(len(rows), np.float32), where=lengths > 0)
+        is_stale = distances > STALE_DISTANCE
         self.compared += len(rows)
         self.stale += int(is_stale.sum())
         self.worst = max(self.worst, float(distances.max()))

@@ -1,6 +1,6 @@
 """Intervals, paired tests and rank intervals of any metric, on arrays; knows no tasks.
 
-A metric is a function of the rows' multiplicities (`metrics`), of several encoders at once; what is drawn are units
-(`resamples`), a cluster of rows each where sets share their source pairs; both together are a sample (`samples`). All
-else follows: `bootstrap` gives intervals, `tests` p-values, `holm` corrects them, `ranks` gives intervals of ranks.
+`resamples` draws units (clusters of rows where sets share their source pairs); `metrics` has metrics as functions of
+the rows' multiplicities, for several encoders at once, and samples, which join a metric with its units; `bootstrap`
+computes intervals of a sample, `tests` p-values and intervals of ranks.
 """

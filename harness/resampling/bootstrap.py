@@ -1,4 +1,4 @@
-"""The bootstrap and the jackknife of a sample, and intervals from them."""
+"""The bootstrap and the jackknife of a sample, and the intervals that follow from them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from harness.resampling.metrics import Combination, Statistic
+from harness.resampling.metrics import Combination, Sample, Statistic
 from harness.resampling.resamples import Floats, Resampling, Units, bootstrap_counts, leave_one_out
-from harness.resampling.samples import Sample
 
-Kind = Literal["metric", "proportion", "difference"]
+StatisticKind = Literal["metric", "proportion", "difference"]
 _ROUNDING = 1e-9
 
 
@@ -32,14 +31,14 @@ class Interval:
 
 @dataclass(frozen=True, eq=False)
 class Replicates:
-    """A metric of m encoders on resamples that they share: column k of `draws` is the same resample for all.
+    """A metric of m encoders on shared resamples: column k of `draws` is the same resample for all encoders.
 
     Attributes:
         values: (m,), on the rows as they are.
         draws: (m, B), on B bootstrap resamples.
         jackknife: (m, u), without the rows of each of u units.
         units, plan: what was drawn, and how.
-        kind: of what, which decides on the interval where all items are alike (see `bca_interval`).
+        kind: of the value; it decides on the interval if all items are alike (see `bca_interval`).
     """
 
     values: Floats
@@ -47,21 +46,16 @@ class Replicates:
     jackknife: Floats
     units: Units
     plan: Resampling
-    kind: Kind = "metric"
+    kind: StatisticKind = "metric"
 
     def difference(self, i: int, j: int) -> Replicates:
         """Encoder i minus encoder j, as replicates of one row."""
         return replace(self._row(i).minus(self._row(j)), kind="difference")
 
     def minus(self, other: Replicates) -> Replicates:
-        """Row by row, another metric of the same encoders on the same resamples taken off."""
-        return Replicates(
-            self.values - other.values,
-            self.draws - other.draws,
-            self.jackknife - other.jackknife,
-            self.units,
-            self.plan,
-        )
+        """Subtracts, row by row, another metric of the same encoders on the same resamples."""
+        values, draws = self.values - other.values, self.draws - other.draws
+        return Replicates(values, draws, self.jackknife - other.jackknife, self.units, self.plan)
 
     def _row(self, i: int) -> Replicates:
         values, draws, jackknife = (a[i : i + 1] for a in (self.values, self.draws, self.jackknife))
@@ -78,42 +72,42 @@ class Replicates:
 
 
 def bootstrap(sample: Sample, plan: Resampling | None = None) -> Replicates:
-    """All encoders of a sample on the same resamples, and the exact jackknife.
+    """Draws the same resamples for all encoders of a sample, and computes the exact jackknife.
 
-    O(n) per resample; memory is that of the results, m x (B + units) doubles, and of a few blocks.
+    Takes O(n) per resample; memory holds the results, m x (B + units) doubles, and a few blocks.
     """
     return bootstrap_each([sample], plan)[0]
 
 
 def bootstrap_each(samples: Sequence[Sample], plan: Resampling | None = None) -> list[Replicates]:
-    """`bootstrap` of every sample; those that are drawn alike (equal units) are drawn once for all."""
+    """`bootstrap` of every sample; samples with equal units share one drawing."""
     plan = plan or Resampling()
-    alike: dict[tuple[tuple[int, ...], bytes], list[int]] = {}
+    places_of: dict[tuple[tuple[int, ...], bytes], list[int]] = {}
     for place, sample in enumerate(samples):
-        alike.setdefault(sample.units.identity, []).append(place)
+        places_of.setdefault(sample.units.identity, []).append(place)
     draws: list[list[Floats]] = [[] for _ in samples]
-    for places in alike.values():
+    for places in places_of.values():
         for counts in bootstrap_counts(samples[places[0]].units, plan):
             for place in places:
                 draws[place].append(samples[place].statistic(counts))
     return [
         Replicates(
             s.values,
-            np.concatenate(own, axis=1),
+            np.concatenate(blocks, axis=1),
             jackknife(s.statistic, s.units),
             s.units,
             plan,
             "proportion" if s.is_proportion else "metric",
         )
-        for s, own in zip(samples, draws, strict=True)
+        for s, blocks in zip(samples, draws, strict=True)
     ]
 
 
 def jackknife(statistic: Statistic, units: Units) -> Floats:
-    """(m, u), the values without the rows of each of u units.
+    """The values without the rows of each of u units, (m, u).
 
-    A term of a combination changes only with the units that have rows in it: n languages of k sentences take n k^2
-    steps and not (n k)^2.
+    A term of a combination changes only with the units that have rows in it, so n languages of k sentences take
+    n k^2 steps and not (n k)^2.
     """
     if not isinstance(statistic, Combination):
         return np.concatenate([statistic(counts) for counts in leave_one_out(units)], axis=1)
@@ -121,26 +115,26 @@ def jackknife(statistic: Statistic, units: Units) -> Floats:
     values = np.repeat(statistic(ones), units.total, axis=1)
     for weight, rows, part in statistic.terms:
         present, of_row = np.unique(units.of_row[rows], return_inverse=True)
-        own = Units(of_row, (len(present),), (None,))
-        values[:, present] += weight * (jackknife(part, own) - part(ones[rows]))
+        part_units = Units(of_row, (len(present),), (None,))
+        values[:, present] += weight * (jackknife(part, part_units) - part(ones[rows]))
     return values
 
 
 def percentile_interval(replicates: Replicates) -> list[Interval]:
-    """The percentile interval (Efron and Tibshirani 1993, section 13.3), one an encoder."""
+    """The percentile interval of each encoder (Efron and Tibshirani 1993, section 13.3)."""
     tail = (1 - replicates.plan.level) / 2
     return _intervals(replicates, np.full(len(replicates.values), tail), np.full(len(replicates.values), 1 - tail))
 
 
 def bca_interval(replicates: Replicates) -> list[Interval]:
-    """The bias-corrected and accelerated interval, one an encoder.
+    """The bias-corrected and accelerated interval of each encoder.
 
     Efron and Tibshirani (1993), section 14.3; with several strata, the acceleration of Davison and Hinkley (1997),
-    section 5.3. Where the observed value lies outside all draws, it is taken as halfway beyond the outermost.
+    section 5.3. An observed value outside all draws counts as halfway beyond the outermost one.
 
-    Where all items are alike, every resample has the same value, which says nothing of other items. A proportion
-    (an accuracy of 0 or 100) then has the exact interval of Clopper and Pearson (1934), a difference of encoders that
-    are equal on every item is 0 with both ends 0, and anything else has no interval (NaN).
+    If all items are alike, every resample has the same value, which says nothing about other items. Then a proportion
+    (an accuracy of 0 or 100) has the exact interval of Clopper and Pearson (1934), a difference of encoders that
+    are equal on every item is 0 with both ends 0, and any other value has no interval (NaN).
     """
     from scipy.special import ndtr, ndtri
 
@@ -163,19 +157,19 @@ def _intervals(replicates: Replicates, lower: ArrayLike, upper: ArrayLike) -> li
     if not replicates.units.can_be_resampled:
         return [Interval(float(value), np.nan, np.nan) for value in replicates.values]
     everything = np.concatenate([replicates.values[:, None], replicates.draws, replicates.jackknife], axis=1)
-    are_alike = np.ptp(everything, axis=1) < _ROUNDING
+    is_constant = np.ptp(everything, axis=1) < _ROUNDING
     return [
-        _of_equal_items(float(value), replicates)
-        if is_alike
+        _constant_interval(float(value), replicates)
+        if constant
         else Interval(float(value), *np.quantile(draws, [low, high]).tolist())
-        for value, is_alike, draws, low, high in zip(
-            replicates.values, are_alike, replicates.draws, np.asarray(lower), np.asarray(upper), strict=True
+        for value, constant, draws, low, high in zip(
+            replicates.values, is_constant, replicates.draws, np.asarray(lower), np.asarray(upper), strict=True
         )
     ]
 
 
-def _of_equal_items(value: float, replicates: Replicates) -> Interval:
-    """See `bca_interval`. Of n items that are all right, the lower end p solves p^n = (1 - level) / 2."""
+def _constant_interval(value: float, replicates: Replicates) -> Interval:
+    """See `bca_interval`. If all of n items are right, the lower end p solves p^n = (1 - level) / 2."""
     if replicates.kind == "proportion":
         reach = 100 * (1 - ((1 - replicates.plan.level) / 2) ** (1 / replicates.units.total))
         return Interval(value, 0.0, reach) if value < 50 else Interval(value, 100 - reach, 100.0)

@@ -1,11 +1,12 @@
 """Metrics as functions of multiplicities, for several encoders on the same rows at once.
 
-Everything else here sees a metric only through the two methods of `Statistic`: its values on resamples of the rows,
-and its values when some outputs of two encoders are exchanged.
+Resampling uses only the two methods of `Statistic`: the metric's values on resamples of the rows, and its values when
+some outputs of two encoders are exchanged. A `Sample` joins a statistic with the units that are drawn.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,11 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.core.errors import InputError
-from harness.resampling.resamples import Floats
+from harness.resampling.resamples import Floats, Units, independent, join
 
 Pairs = Sequence[tuple[int, int]]
 Exchange = Callable[[Floats], Floats]
-"""swaps (n, b), 1 or 0 -> (2, p, b): the values of both encoders of p pairs, outputs exchanged where swaps is 1."""
+"""swaps (n, b), 1 or 0 -> (2, p, b): the values of both encoders of p pairs with outputs exchanged where swaps is 1."""
 
 
 class Statistic(Protocol):
@@ -29,7 +30,7 @@ class Statistic(Protocol):
         """Multiplicities (n, b), as floats -> values (m, b), in the metric's own units."""
 
     def exchange(self, pairs: Pairs) -> Exchange:
-        """What exchanges the outputs of p pairs of encoders (given by their rows, 0 to m - 1)."""
+        """Returns the function that exchanges outputs of p pairs of encoders (given by their rows, 0 to m - 1)."""
 
 
 class Spearman:
@@ -54,8 +55,8 @@ class Spearman:
     def __call__(self, counts: Floats) -> Floats:
         """Values (m, b) on multiplicities (n, b)."""
         total = counts.sum(axis=0)
-        # Used again for every encoder: fresh memory costs more than the arithmetic.
-        times_space, upto_space, own_space = (np.empty_like(counts) for _ in range(3))
+        # Reused for every encoder: fresh memory costs more than the arithmetic.
+        times_space, upto_space, weighted_space = (np.empty_like(counts) for _ in range(3))
         times, upto = self._gold_order.counted(counts, times_space, upto_space)
         # Twice the distance of the average rank from the mean rank.
         ranks = self._gold_order.to_rows(2 * upto - times - total)
@@ -64,9 +65,9 @@ class Spearman:
         values = np.empty((len(self._orders), counts.shape[1]))
         for row, order in enumerate(self._orders):
             times, upto = order.counted(counts, times_space, upto_space)
-            own = order.sums(weighted, own_space)
+            gold_sums = order.sums(weighted, weighted_space)
             # The gold ranks are centred, so that the weighted ones sum to 0 and the mean rank drops out.
-            covariance = 2 * np.einsum("gb,gb->b", own, upto) - np.einsum("gb,gb->b", own, times)
+            covariance = 2 * np.einsum("gb,gb->b", gold_sums, upto) - np.einsum("gb,gb->b", gold_sums, times)
             values[row] = 100 * _quotient(covariance, np.sqrt(spread) * np.sqrt(_spread(times, total)))
         return values
 
@@ -76,7 +77,7 @@ class Spearman:
 
 
 class _Order:
-    """Values in ascending order, in groups of equal ones; found once for all resamples."""
+    """Groups of equal values in ascending order, determined once for all resamples."""
 
     def __init__(self, values: Floats):
         self._order = np.argsort(values, kind="stable")
@@ -88,13 +89,13 @@ class _Order:
         self._group[self._order] = np.cumsum(is_first) - 1
 
     def sums(self, rows: Floats, out: Floats) -> Floats:
-        """(rows, b) -> (groups, b), in `out` as far as it goes."""
+        """Sums within groups, (rows, b) -> (groups, b), written to the first rows of `out`."""
         if self._tied:
             return np.add.reduceat(rows[self._order], self._starts, axis=0, out=out[: len(self._starts)])
-        return np.take(rows, self._order, axis=0, out=out, mode="clip")  # the mode that needs no copy
+        return np.take(rows, self._order, axis=0, out=out, mode="clip")  # this mode needs no copy
 
     def counted(self, counts: Floats, times: Floats, upto: Floats) -> tuple[Floats, Floats]:
-        """How often each group occurs, and how often it and all smaller ones do; in the arrays given."""
+        """How often each group occurs, and how often it and all smaller ones occur; written to the given arrays."""
         times = self.sums(counts, times)
         upto = upto[: len(times)]
         upto[0] = times[0]
@@ -126,25 +127,25 @@ class Pearson:
 
     def __call__(self, counts: Floats) -> Floats:
         """Values (m, b) on multiplicities (n, b)."""
-        gold, own = self._gold, self._similarities
-        sums = (_sums(rows, counts) for rows in (gold[None], gold[None] ** 2, own, own**2, own * gold))
+        g, s = self._gold, self._similarities
+        sums = (_sums(rows, counts) for rows in (g[None], g[None] ** 2, s, s**2, s * g))
         return _pearson(counts.sum(axis=0), *sums)
 
     def exchange(self, pairs: Pairs) -> Exchange:
         """Exchanges standardised similarities."""
-        gold, own = self._gold, self._similarities
-        n = np.array([float(len(gold))])
-        exchanges = [_exchanged_sums(rows, pairs) for rows in (own, np.square(own), own * gold)]
+        g, s = self._gold, self._similarities
+        n = np.array([float(len(g))])
+        exchanges = [_exchanged_sums(rows, pairs) for rows in (s, np.square(s), s * g)]
 
         def exchanged(swaps: Floats) -> Floats:
-            return _pearson(n, gold.sum(), (gold**2).sum(), *(sums(swaps) for sums in exchanges))
+            return _pearson(n, g.sum(), (g**2).sum(), *(sums(swaps) for sums in exchanges))
 
         return exchanged
 
 
 def _pearson(total: Floats, g: Floats, g2: Floats, s: Floats, s2: Floats, sg: Floats) -> Floats:
     variance1, variance2 = g2 - g**2 / total, s2 - s**2 / total
-    # What rounding leaves of the variance of a constant.
+    # Removes what rounding leaves of the variance of a constant.
     variance1, variance2 = (np.where(v > 1e-9 * total, v, 0.0) for v in (variance1, variance2))
     return 100 * _quotient(sg - g * s / total, np.sqrt(variance1 * variance2))
 
@@ -176,7 +177,7 @@ class Ratio:
 
 
 def _sums(rows: Floats, weights: Floats) -> Floats:
-    """(m, n), (n, b) -> (m, b). Not by BLAS: one result on any number of threads, and no waiting for them."""
+    """(m, n), (n, b) -> (m, b). Without BLAS: the result does not depend on threads, and nothing waits for them."""
     sums: Floats = np.einsum("mn,nb->mb", rows, weights)
     return sums
 
@@ -184,16 +185,16 @@ def _sums(rows: Floats, weights: Floats) -> Floats:
 def _exchanged_sums(rows: Floats, pairs: Pairs) -> Exchange:
     """Sums over the rows (m, n) of both encoders of p pairs, some of them exchanged, as (2, p, b).
 
-    What an encoder has of the exchanged rows is summed once, in however many pairs it is.
+    The exchanged rows of an encoder are summed once for all of its pairs.
     """
     encoders, places = np.unique(np.asarray(pairs), return_inverse=True)
     first, second = places.reshape(-1, 2).T
-    own = np.ascontiguousarray(rows[encoders])
-    total = own.sum(axis=1)
+    chosen = np.ascontiguousarray(rows[encoders])
+    total = chosen.sum(axis=1)
     sums = np.stack([total[first], total[second]])[:, :, None]
 
     def exchanged(swaps: Floats) -> Floats:
-        moved = _sums(own, swaps)
+        moved = _sums(chosen, swaps)
         gained = moved[second] - moved[first]
         return np.asarray(sums + np.stack([gained, -gained]))
 
@@ -208,7 +209,7 @@ def _quotient(above: Floats, below: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Combination:
-    """Sums of other statistics with weights, each on a part of the rows: an average over sets, a difference of two."""
+    """A weighted sum of other statistics, each on a part of the rows: an average over sets, a difference of two."""
 
     terms: Sequence[tuple[float, slice, Statistic]]
 
@@ -217,7 +218,7 @@ class Combination:
         return np.asarray(sum(weight * statistic(counts[rows]) for weight, rows, statistic in self.terms))
 
     def exchange(self, pairs: Pairs) -> Exchange:
-        """Exchanges in every term what it exchanges."""
+        """Lets every term exchange its outputs."""
         parts = [(weight, rows, statistic.exchange(pairs)) for weight, rows, statistic in self.terms]
         return lambda swaps: np.asarray(sum(weight * part(swaps[rows]) for weight, rows, part in parts))
 
@@ -227,10 +228,10 @@ Columns = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Aggregated:
-    """Any metric: rows are repeated and aggregated, resample by resample. Slow (a call of `aggregate` a resample).
+    """Any metric: rows are repeated and aggregated, resample by resample. Slow: each resample calls `aggregate`.
 
-    aggregate: columns -> value. columns: of each encoder, arrays of n rows by name. Paired tests exchange whole rows as
-    they are, which is fair only where these are on one scale.
+    aggregate: columns -> value. columns: for each encoder, arrays of n rows by name. Paired tests exchange whole rows
+    as they are, which is fair only if the encoders' rows are on one scale.
     """
 
     aggregate: Callable[[Columns], float]
@@ -240,21 +241,19 @@ class Aggregated:
         """Values (m, b) on multiplicities (n, b)."""
         drawn = [np.repeat(np.arange(len(counts)), times.astype(np.int64)) for times in counts.T]
         return np.array(
-            [[self.aggregate({k: v[rows] for k, v in own.items()}) for rows in drawn] for own in self.columns]
+            [[self.aggregate({k: v[rows] for k, v in columns.items()}) for rows in drawn] for columns in self.columns]
         )
 
     def exchange(self, pairs: Pairs) -> Exchange:
         """Exchanges whole rows."""
 
         def value(i: int, j: int, swapped: NDArray[np.bool_]) -> float:
-            own, other = self.columns[i], self.columns[j]
-            return self.aggregate({key: np.where(swapped, other[key], own[key]) for key in own})
+            first, second = self.columns[i], self.columns[j]
+            return self.aggregate({key: np.where(swapped, second[key], first[key]) for key in first})
 
         def exchanged(swaps: Floats) -> Floats:
-            columns, sides = swaps.T > 0, (pairs, [(j, i) for i, j in pairs])
-            return np.array(
-                [[[value(own, other, column) for column in columns] for own, other in side] for side in sides]
-            )
+            sides = pairs, [(j, i) for i, j in pairs]
+            return np.array([[[value(*pair, swapped) for swapped in swaps.T > 0] for pair in side] for side in sides])
 
         return exchanged
 
@@ -280,14 +279,14 @@ def mean(values: ArrayLike) -> Ratio:
 
 
 def f1(correct: ArrayLike, extracted: ArrayLike, gold: ArrayLike) -> Ratio:
-    """F1 x 100 from counts a unit: correct pairs, extracted pairs (m, n) and gold pairs (n,) or (m, n).
+    """F1 x 100 from counts per unit: correct pairs, extracted pairs (m, n) and gold pairs (n,) or (m, n).
 
-    The threshold that made the counts is kept in every resample. Where it was tuned for the highest F1, moving it
+    Every resample keeps the threshold that made the counts. Where it was tuned for the highest F1, moving it
     changes F1 only in the second order, so keeping it gives the same spread as tuning anew, without the
     optimism of a maximum taken over resampled noise. Raises InputError on NaN.
     """
-    hits, found, wanted = (finite(np.atleast_2d(np.asarray(a, float)), "counts") for a in (correct, extracted, gold))
-    return Ratio(2 * hits, found + wanted)
+    tp, positive, relevant = (finite(np.atleast_2d(np.asarray(a, float)), "counts") for a in (correct, extracted, gold))
+    return Ratio(2 * tp, positive + relevant)
 
 
 def midranks(scores: Floats) -> Floats:
@@ -300,10 +299,10 @@ def midranks(scores: Floats) -> Floats:
 
 
 def _checked(gold: ArrayLike, scores: ArrayLike) -> tuple[Floats, Floats]:
-    expected, found = np.asarray(gold, dtype=np.float64), np.atleast_2d(np.asarray(scores, dtype=np.float64))
-    if expected.ndim != 1 or found.ndim != 2 or found.shape[1] != len(expected):
-        raise InputError(f"gold scores of shape {expected.shape} do not go with similarities of shape {found.shape}")
-    return finite(expected, "gold scores"), finite(found, "similarities")
+    g, s = np.asarray(gold, dtype=np.float64), np.atleast_2d(np.asarray(scores, dtype=np.float64))
+    if g.ndim != 1 or s.ndim != 2 or s.shape[1] != len(g):
+        raise InputError(f"gold scores of shape {g.shape} do not go with similarities of shape {s.shape}")
+    return finite(g, "gold scores"), finite(s, "similarities")
 
 
 def finite(values: Floats, what: str) -> Floats:
@@ -311,3 +310,43 @@ def finite(values: Floats, what: str) -> Floats:
     if not np.isfinite(values).all():
         raise InputError(f"NaN or infinity among the {what}: the rows cannot be resampled; measure them again")
     return values
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """A metric of m encoders on the same items, and the units that are drawn to resample them.
+
+    Attributes:
+        is_proportion: whether each unit is a row that is right or wrong, and the metric 100 x the share of right rows.
+    """
+
+    statistic: Statistic
+    units: Units
+    is_proportion: bool = False
+
+    @property
+    def values(self) -> Floats:
+        """The metric on the rows as they are, (m,)."""
+        values: Floats = self.statistic(np.ones((len(self.units.of_row), 1)))[:, 0]
+        return values
+
+
+def average(samples: Sequence[Sample]) -> Sample:
+    """The unweighted mean over sets; sets that share their source pairs are drawn together, in clusters."""
+    stops = np.cumsum([len(sample.units.of_row) for sample in samples]).tolist()
+    slices = [slice(stop - len(s.units.of_row), stop) for s, stop in zip(samples, stops, strict=True)]
+    terms = [(1 / len(samples), rows, sample.statistic) for rows, sample in zip(slices, samples, strict=True)]
+    return Sample(Combination(terms), join([sample.units for sample in samples]))
+
+
+def gold_and_cosine(rows: Sequence[Mapping[str, NDArray[Any]]]) -> tuple[Floats, Floats]:
+    """The gold scores (n,) and each encoder's cosines (m, n) of STS rows. Raises InputError if their pairs differ."""
+    gold: Floats = rows[0]["gold"]
+    if not all(np.array_equal(of_encoder["gold"], gold, equal_nan=True) for of_encoder in rows):
+        raise InputError("the encoders' rows are not of the same pairs (other gold scores); measure them again")
+    return gold, np.stack([of_encoder["cosine"] for of_encoder in rows])
+
+
+def source_pairs(gold: Floats) -> Units:
+    """The units of one set. Sets with the same gold scores, line by line, are translations of the same source pairs."""
+    return independent(len(gold), hashlib.sha256(np.ascontiguousarray(gold, dtype="<f8").tobytes()).hexdigest())

@@ -1,9 +1,9 @@
-"""What is drawn: which rows are drawn together, and the blocks of multiplicities that the statistics are given.
+"""Drawing: which rows are drawn together, and the blocks of multiplicities that statistics are computed on.
 
-A bootstrap resample is a vector of multiplicities (how often each row occurs), a jackknife sample is one too (0 for the
-rows that are left out, 1 for all others), and a randomisation is a vector of swaps. All come in blocks of
-shape (rows, resamples) of bounded size, the same whatever the block size, the machine or the version of NumPy: the
-stream of a bit generator is guaranteed (NEP 19), that of `Generator.integers` is not.
+A bootstrap resample is a vector of multiplicities (how often each row occurs). So is a jackknife sample (0 for rows
+that are left out, 1 for the others). A randomisation is a vector of swaps. All come in blocks of shape (rows,
+resamples) and of bounded size. They do not depend on the block size, the machine or the version of NumPy: NEP 19
+guarantees the stream of a bit generator, but not that of `Generator.integers`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Resampling:
     """How often and how rows are resampled, and the seed.
 
     Attributes:
-        resamples: of the bootstrap, and randomisations of a paired test.
-        seed: of both; every encoder on the same rows sees the same resamples.
+        resamples: the number of bootstrap resamples, and of randomisations of a paired test.
+        seed: of both; all encoders on the same rows have the same resamples.
         level: nominal coverage of intervals.
     """
 
@@ -52,7 +52,7 @@ class Resampling:
 
     @property
     def signature(self) -> str:
-        """The resampling spelt out, as it stands beside intervals and p-values.
+        """The resampling spelt out, as it is printed with intervals and p-values.
 
         exact-if-alike: accuracies of 0 and 100 have the interval of Clopper and Pearson (see `bca_interval`).
         """
@@ -64,12 +64,12 @@ class Resampling:
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What is drawn. Rows of one unit are drawn together, and every stratum keeps its number of units.
+    """The units that are drawn. Rows of a unit are drawn together, and every stratum keeps its number of units.
 
     Attributes:
         of_row: int64 of shape (n,): the unit of each row; units are numbered stratum by stratum.
         sizes: units of each stratum.
-        keys: one a stratum; where samples are joined, strata of the same key are one (see `join`).
+        keys: one per stratum; strata of the same key become one when samples are joined (see `join`).
     """
 
     of_row: NDArray[np.int64]
@@ -83,7 +83,7 @@ class Units:
 
     @property
     def identity(self) -> tuple[tuple[int, ...], bytes]:
-        """Equal for units that are drawn alike."""
+        """A value that is equal for units with the same draws."""
         return self.sizes, self.of_row.tobytes()
 
     @property
@@ -94,7 +94,7 @@ class Units:
 
     @property
     def can_be_resampled(self) -> bool:
-        """Whether every stratum has the three units below which resampling says nothing."""
+        """Whether every stratum has at least three units; with fewer, resampling says nothing."""
         return min(self.sizes, default=0) >= 3
 
     def rows_of(self, drawn: Floats) -> Floats:
@@ -104,15 +104,15 @@ class Units:
 
 
 def independent(n: int, key: str | None = None) -> Units:
-    """Each of n rows is drawn on its own."""
+    """Units of n rows that are drawn independently."""
     return Units(np.arange(n), (n,), (key,))
 
 
 def join(parts: Sequence[Units]) -> Units:
-    """The units of several samples whose rows are put one after the other.
+    """The units of several samples whose rows are concatenated.
 
-    Strata with the same key are the same units under another guise (the 250 English source pairs of STS 2017 in five
-    sets): they become one, whose units are then clusters of rows.
+    Strata with the same key have the same units in other forms (the 250 English source pairs of STS 2017 in five
+    sets): they become one stratum, whose units are clusters of rows.
 
     Raises:
         InputError: strata with the same key differ in size.
@@ -124,9 +124,11 @@ def join(parts: Sequence[Units]) -> Units:
     for part in parts:
         new_unit = np.empty(part.total, np.int64)
         for units, size, key in zip(part.strata, part.sizes, part.keys, strict=True):
-            start, others = known.get(key or "", (sum(sizes), size))
-            if others != size:
-                raise InputError(f"sets that share their items have {others} and {size} of them; measure both again")
+            start, known_size = known.get(key or "", (sum(sizes), size))
+            if known_size != size:
+                raise InputError(
+                    f"sets that share their items have {known_size} and {size} of them; measure both again"
+                )
             if start == sum(sizes):
                 keys.append(key)
                 sizes.append(size)
@@ -138,7 +140,7 @@ def join(parts: Sequence[Units]) -> Units:
 
 
 def bootstrap_counts(units: Units, plan: Resampling) -> Iterator[Floats]:
-    """Blocks (rows, b) of multiplicities, `plan.resamples` columns in all; each stratum drawn with replacement."""
+    """Yields blocks (rows, b) of multiplicities, `plan.resamples` columns in all; draws strata with replacement."""
     streams = _streams(units, plan.seed, _BOOTSTRAP)
     for width in _widths(plan.resamples, units):
         drawn = [_multiplicities(stream, size, width) for stream, size in zip(streams, units.sizes, strict=True)]
@@ -146,7 +148,7 @@ def bootstrap_counts(units: Units, plan: Resampling) -> Iterator[Floats]:
 
 
 def leave_one_out(units: Units) -> Iterator[Floats]:
-    """Blocks (rows, b) of the jackknife: column j of all, `units.total` in number, lacks the rows of unit j."""
+    """Yields blocks (rows, b) of the jackknife, `units.total` columns in all; column j lacks the rows of unit j."""
     start = 0
     for width in _widths(units.total, units):
         left = np.ones((units.total, width))
@@ -156,7 +158,7 @@ def leave_one_out(units: Units) -> Iterator[Floats]:
 
 
 def swaps(units: Units, plan: Resampling) -> Iterator[Floats]:
-    """Blocks (rows, b): 1 where the outputs of two encoders are exchanged, each unit's with probability 1/2, else 0."""
+    """Yields blocks (rows, b): 1 where two encoders' outputs are exchanged (each unit with probability 1/2), else 0."""
     streams = _streams(units, plan.seed, _SWAPS)
     for width in _widths(plan.resamples, units):
         yield units.rows_of(np.concatenate([_bits(s, n, width) for s, n in zip(streams, units.sizes, strict=True)]))
@@ -174,7 +176,7 @@ def _widths(total: int, units: Units) -> Iterator[int]:
 
 
 def _multiplicities(stream: np.random.PCG64, n: int, width: int) -> Floats:
-    """(n, width): n draws with replacement from n, a column each. A word of 32 bits a draw: uniform within n / 2^32."""
+    """Columns of n draws with replacement from n, (n, width). A draw takes 32 bits: it is uniform within n / 2^32."""
     words = stream.random_raw((width, (n + 1) // 2)).view(np.uint32)[:, :n]
     drawn = ((words.astype(np.uint64) * np.uint64(n)) >> np.uint64(32)).view(np.int64)
     drawn += n * np.arange(width)[:, None]

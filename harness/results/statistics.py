@@ -1,7 +1,7 @@
-"""`RESULTS/statistics/TASK.json`: of each encoder and subset the intervals, and the tests against the other encoders.
+"""`RESULTS/statistics/TASK.json`: by encoder and subset, the intervals and the tests against the other encoders.
 
-Every entry names the record that it was computed from, by a digest of what makes its scores: with another fingerprint,
-protocol, data set or score the entry is stale, and is neither read nor kept.
+Every entry holds a digest of the record that it was computed from. If the record has another fingerprint, protocol,
+data set or score now, the entry is stale: it is neither used nor kept.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from harness.results.records import Result, ResultStore
 Key = tuple[str, str]
 """Encoder and subset."""
 JOINING: Final = "joining"
-"""Under which name an entry of a language bias has `harness.statistics.Joining.as_dict`."""
+"""The key under which an entry of a language bias has `harness.tasks.language_bias.Joining.as_dict`."""
 
 
 class JoiningValues(TypedDict):
-    """`harness.statistics.Joining.as_dict`, as far as types tell: `cost` has a row and a column a set."""
+    """The type of `harness.tasks.language_bias.Joining.as_dict`; `cost` has a row and a column per set."""
 
     sets: list[str]
     cost: list[list[Number]]
@@ -35,7 +35,7 @@ class JoiningValues(TypedDict):
 
 
 class More(TypedDict, total=False):
-    """What else a task keeps (`JOINING`)."""
+    """What a task keeps beside intervals and tests (`JOINING`)."""
 
     joining: JoiningValues
 
@@ -46,11 +46,11 @@ class Entry:
 
     Attributes:
         of: the record's `digest`.
-        interval: by metric, both ends; NaN where there are too few items, or all are alike.
-        p: by metric and other encoder (those later in the alphabet: a pair is kept once), the paired test, not
-            corrected.
+        interval: by metric, both ends; NaN with too few items, or if all are alike.
+        p: by metric and other encoder, the paired test, not corrected. A pair is kept once: the other encoder is the
+            later one in the alphabet.
         p_zero: by metric, the test against zero (of language bias).
-        more: what else a task keeps.
+        more: what the task keeps beside these.
     """
 
     of: str
@@ -60,7 +60,7 @@ class Entry:
     more: More = field(default_factory=More)
 
     def merged(self, new: Entry) -> Entry:
-        """With the numbers of another entry of the same record."""
+        """This entry with the numbers of another one of the same record."""
         p = {metric: self.p.get(metric, {}) | new.p.get(metric, {}) for metric in {**self.p, **new.p}}
         return Entry(self.of, self.interval | new.interval, p, self.p_zero | new.p_zero, self.more | new.more)
 
@@ -70,7 +70,7 @@ class Statistics:
     """What is known of one task's results.
 
     Attributes:
-        signature: the resampling spelt out (`harness.statistics.Resampling.signature`).
+        signature: the resampling spelt out (`harness.resampling.resamples.Resampling.signature`).
         level: of the intervals.
     """
 
@@ -84,17 +84,17 @@ class Statistics:
         return round(1 - self.level, 12)
 
     def current(self, records: Iterable[Result]) -> Statistics:
-        """Without what belongs to none of these records of the task."""
+        """Only what belongs to one of these records of the task."""
         digests = {(record.encoder, record.subset): digest(record) for record in records}
         entries = {key: entry for key, entry in self.entries.items() if entry.of == digests.get(key)}
-        return Statistics(self.signature, self.level, {k: _current(e, k[1], entries) for k, e in entries.items()})
+        return replace(self, entries={key: _pruned(entry, key[1], entries) for key, entry in entries.items()})
 
     def entry(self, result: Result) -> Entry | None:
         """The entry of a record, if there is one."""
         return self.entries.get((result.encoder, result.subset))
 
     def p(self, first: Result, second: Result, metric: str) -> float | None:
-        """The paired test of two encoders on the same subset; None if they were not tested."""
+        """The p-value of two encoders on the same subset; None if they were not tested."""
         if first.encoder > second.encoder:
             first, second = second, first
         entry = self.entry(first)
@@ -102,29 +102,30 @@ class Statistics:
 
 
 def digest(result: Result) -> str:
-    """What a record's statistics depend on, in 12 characters."""
+    """A checksum, in 12 characters, of what a record's statistics depend on."""
     scores = sorted(result.metrics.items())
     text = json.dumps([result.fingerprint, result.signature, result.dataset.sha256, scores])
     return sha256(text.encode()).hexdigest()[:12]
 
 
-class _OfEntry(TypedDict):
+@dataclass(frozen=True)
+class _StoredEntry:
+    """An entry as the file has it: null in place of NaN."""
+
     of: str
     interval: dict[str, tuple[Number | None, Number | None]]
+    p: dict[str, dict[str, Probability | None]] = field(default_factory=dict)
+    p_zero: dict[str, Probability | None] = field(default_factory=dict)
+    more: More = field(default_factory=More)
 
 
-class _EntryValues(_OfEntry, total=False):
-    p: dict[str, dict[str, Probability | None]]
-    p_zero: dict[str, Probability | None]
-    more: More
-
-
-class _File(TypedDict):
-    """What a file of statistics holds: by encoder and subset the values of an entry, null for NaN."""
+@dataclass(frozen=True)
+class _StoredStatistics:
+    """The content of a file; `statistics`: by encoder and subset."""
 
     level: Probability
     signature: str
-    statistics: dict[Name, dict[Name, _EntryValues]]
+    statistics: dict[Name, dict[Name, _StoredEntry]]
 
 
 class StatisticsStore:
@@ -138,30 +139,30 @@ class StatisticsStore:
         return refuse_way_out(self.root / "statistics" / f"{check_name(task, 'task')}.json", self.root)
 
     def of(self, records: Sequence[Result]) -> dict[str, Statistics]:
-        """By task, what is known of these records. Raises InputError as `load`."""
+        """By task, the statistics of these records. Raises InputError as `load`."""
         by_task: dict[str, list[Result]] = {}
         for record in records:
             by_task.setdefault(record.task, []).append(record)
-        return {task: self.load(task).current(own) for task, own in by_task.items()}
+        return {task: self.load(task).current(of_task) for task, of_task in by_task.items()}
 
     def load(self, task: str) -> Statistics:
-        """A task's statistics, stale ones among them; empty if there are none.
+        """A task's statistics, including stale entries; empty if there is no file.
 
         Raises:
             InputError: the file holds something else.
         """
         file = self.file(task)
         try:
-            return _parsed(read_json(file, _File, exact=True)) if file.exists() else Statistics()
+            return _parsed(read_json(file, _StoredStatistics, exact=True)) if file.exists() else Statistics()
         except (ValueError, InputError) as error:
             why = str(error).removeprefix(f"{file}: ")
             raise InputError(f"{file}: no statistics ({why}); `leaderboard run` makes it again") from None
 
     def merge(self, task: str, new: Statistics, records: Mapping[Key, str]) -> None:
-        """Add entries; all others stay, unless their record is no longer there or their resampling is another.
+        """Adds entries. The others stay, unless their record is gone or they were resampled in another way.
 
-        records: the digests of all records that `new` was computed from. What has been measured anew in the meantime
-        is left out. A damaged file is replaced. Safe against a kill and against other processes.
+        records: the digests of all records that `new` was computed from. Entries of records that have changed in the
+        meantime are left out. A damaged file is replaced. Safe against a kill and against other processes.
 
         Raises:
             InputError: the folder cannot be written.
@@ -171,7 +172,7 @@ class StatisticsStore:
         with writing(file):
             file.parent.mkdir(parents=True, exist_ok=True)
             store.records.mkdir(parents=True, exist_ok=True)
-            with locked(store.records / ".lock"):  # the records': what they say must not change meanwhile
+            with locked(store.records / ".lock"):  # that of the records, which must not change meanwhile
                 now = store.load(task=task)
                 try:
                     old = self.load(task)
@@ -180,12 +181,12 @@ class StatisticsStore:
                 entries = old.current(now).entries if old.signature == new.signature else {}
                 same = {key for r in now if records.get(key := (r.encoder, r.subset)) == digest(r)}
                 for key in new.entries.keys() & same:
-                    entry = _current(new.entries[key], key[1], same)
+                    entry = _pruned(new.entries[key], key[1], same)
                     entries[key] = entries[key].merged(entry) if key in entries else entry
                 write_atomically(file, _dump(Statistics(new.signature, new.level, entries)))
 
     def set_aside(self, task: str) -> Path:
-        """Rename a task's file, which is damaged, to make place for another; returns its new name.
+        """Renames a task's damaged file, so that another can take its place; returns the new name.
 
         Raises:
             InputError: the folder cannot be written.
@@ -195,7 +196,7 @@ class StatisticsStore:
             return file.replace(file.with_name(f"{file.name}.damaged"))
 
     def forget(self, encoder: str) -> None:
-        """Remove all entries of an encoder and the tests against it. A damaged file stays for `merge` to replace.
+        """Removes all entries of an encoder and the tests against it. `merge` will replace a damaged file.
 
         Raises:
             InputError: the folder cannot be written.
@@ -208,27 +209,22 @@ class StatisticsStore:
                 except InputError:
                     continue
                 kept = [key for key in known.entries if key[0] != encoder]
-                entries = {key: _current(known.entries[key], key[1], kept) for key in kept}
+                entries = {key: _pruned(known.entries[key], key[1], kept) for key in kept}
                 write_atomically(file, _dump(replace(known, entries=entries)))
 
 
-def _current(entry: Entry, subset: str, known: Container[Key]) -> Entry:
-    """Without the tests against encoders that are not known on this subset."""
+def _pruned(entry: Entry, subset: str, known: Container[Key]) -> Entry:
+    """The entry without tests against encoders that are not in `known` on this subset."""
     p = {m: {name: p for name, p in tests.items() if (name, subset) in known} for m, tests in entry.p.items()}
     return replace(entry, p=p)
 
 
 def _dump(statistics: Statistics) -> bytes:
-    """JSON with sorted keys, a line an entry: small, and a change is seen where it is."""
-    by_encoder: dict[str, dict[str, Entry]] = {}
+    """JSON with sorted keys, a line per entry: the file is small, and a diff shows what has changed."""
+    by_encoder: dict[str, list[str]] = {}
     for (encoder, subset), entry in sorted(statistics.entries.items()):
-        by_encoder.setdefault(encoder, {})[subset] = entry
-    encoders = [
-        f"  {_text(encoder)}: {{\n"
-        + ",\n".join(f"   {_text(subset)}: {_text(_plain(entry))}" for subset, entry in own.items())
-        + "\n  }"
-        for encoder, own in by_encoder.items()
-    ]
+        by_encoder.setdefault(encoder, []).append(f"   {_text(subset)}: {_text(_plain(entry))}")
+    encoders = [f"  {_text(name)}: {{\n" + ",\n".join(lines) + "\n  }" for name, lines in by_encoder.items()]
     head = f'{{\n "level": {_text(statistics.level)},\n "signature": {_text(statistics.signature)},\n'
     return (head + ' "statistics": {\n' + ",\n".join(encoders) + "\n }\n}\n").encode()
 
@@ -237,35 +233,39 @@ def _text(value: object) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
-def _plain(entry: Entry) -> dict[str, Any]:
+def _plain(entry: Entry) -> dict[str, object]:
     parts = {
         "of": entry.of,
-        "interval": {metric: [_rounded(end, 4) for end in ends] for metric, ends in entry.interval.items()},
-        "p": {metric: {k: _rounded(p, 6) for k, p in tests.items()} for metric, tests in entry.p.items() if tests},
-        "p_zero": {metric: _rounded(p, 6) for metric, p in entry.p_zero.items()},
+        "interval": _rounded(entry.interval, 4),
+        "p": _rounded({metric: tests for metric, tests in entry.p.items() if tests}, 6),
+        "p_zero": _rounded(entry.p_zero, 6),
         "more": entry.more,
     }
     return {name: part for name, part in parts.items() if part}
 
 
-def _rounded(value: float, digits: int) -> float | None:
-    return round(value, digits) if isfinite(value) else None
+def _rounded(value: object, digits: int) -> object:
+    """Rounds the numbers in dictionaries and tuples, with None in place of NaN."""
+    if isinstance(value, dict):
+        return {key: _rounded(part, digits) for key, part in value.items()}
+    if isinstance(value, tuple):
+        return [_rounded(part, digits) for part in value]
+    return round(value, digits) if isinstance(value, int | float) and isfinite(value) else None
 
 
-def _parsed(content: _File) -> Statistics:
-    entries = {
-        (encoder, subset): Entry(
-            of=entry["of"],
-            interval={metric: (_number(low), _number(high)) for metric, (low, high) in entry["interval"].items()},
-            p={metric: {k: _number(p) for k, p in tests.items()} for metric, tests in entry.get("p", {}).items()},
-            p_zero={metric: _number(p) for metric, p in entry.get("p_zero", {}).items()},
-            more=entry.get("more", {}),
-        )
-        for encoder, own in content["statistics"].items()
-        for subset, entry in own.items()
-    }
-    return Statistics(content["signature"], content["level"], entries)
-
-
-def _number(value: float | None) -> float:
+def _with_nan(value: Any) -> Any:
+    """Dictionaries and tuples with NaN in place of None."""
+    if isinstance(value, dict):
+        return {key: _with_nan(part) for key, part in value.items()}
+    if isinstance(value, tuple):
+        return tuple(map(_with_nan, value))
     return nan if value is None else value
+
+
+def _parsed(content: _StoredStatistics) -> Statistics:
+    entries = {
+        (encoder, subset): Entry(**_with_nan(vars(entry)))
+        for encoder, by_subset in content.statistics.items()
+        for subset, entry in by_subset.items()
+    }
+    return Statistics(content.signature, content.level, entries)

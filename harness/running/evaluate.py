@@ -26,7 +26,7 @@ from harness.results.statistics import StatisticsStore
 from harness.running.measure import Failure, Run, averages_of
 from harness.running.plan import choose_data, choose_tasks, identity_of, plan_sets, sets_of
 from harness.running.progress import Progress, Silent
-from harness.statistics.rows import Measured, has_rows, rows_of, save_rows, stored_rows
+from harness.statistics.rows import EncoderRows, has_rows, rows_of, save_rows, stored_rows
 from harness.statistics.update import update_statistics
 
 
@@ -236,7 +236,7 @@ def run_suite(
         whole.results += outcome.results
         whole.failures += outcome.failures
     if store:
-        update_statistics(store, [planned.task for planned in plan], progress=progress)
+        update_statistics(store, [planned.task for planned in plan], note=progress.note)
     return whole
 
 
@@ -247,7 +247,7 @@ def _load(given: Spec | Encoder, defaults: Mapping[str, Any]) -> tuple[Encoder, 
     return given, "", ()
 
 
-def rows_by_name(encoder: str, plan: Sequence[Planned], store: ResultStore) -> Measured | None:
+def rows_by_name(encoder: str, plan: Sequence[Planned], store: ResultStore) -> EncoderRows | None:
     """The rows that are stored under an encoder's name, which is not loaded; None unless there are all of the plan.
 
     They are of the plan's data and protocols, and of one fingerprint.
@@ -256,7 +256,7 @@ def rows_by_name(encoder: str, plan: Sequence[Planned], store: ResultStore) -> M
         InputError: damaged rows or records.
     """
     records = {record.key: record for record in store.load(encoder)}
-    measured, fingerprints = Measured(encoder), set()
+    measured, fingerprints = EncoderRows(encoder), set()
     for task, source in sets_of(plan):
         record = records.get(RecordKey(encoder, task.name, source.subset))
         if record is None or record.identity != identity_of(encoder, record.fingerprint, task, source):
@@ -269,7 +269,7 @@ def rows_by_name(encoder: str, plan: Sequence[Planned], store: ResultStore) -> M
     return measured if len(fingerprints) == 1 else None
 
 
-def measure_rows(run: Run, encoder: Encoder, plan: Sequence[Planned]) -> Measured:
+def measure_rows(run: Run, encoder: Encoder, plan: Sequence[Planned]) -> EncoderRows:
     """The rows in `run.store`, where they are of the same data, vectors and protocol; the others are computed.
 
     Nothing is stored but vectors.
@@ -277,7 +277,7 @@ def measure_rows(run: Run, encoder: Encoder, plan: Sequence[Planned]) -> Measure
     Raises:
         HarnessError: as `Run.measure`; damaged rows.
     """
-    measured = Measured(encoder.name)
+    measured = EncoderRows(encoder.name)
 
     def known(task: Task, wanted: Identity) -> tuple[Result, Rows] | None:
         return stored_rows(run.store, task, wanted) if run.store else None

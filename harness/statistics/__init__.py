@@ -1,6 +1,6 @@
 """From per-item rows to the board: which encoder is best, and is the difference real?
 
 `rows` keeps and reads the rows; `evidence` computes intervals and tests of several encoders on one subset; `update`
-keeps them in a results folder; `board` says from what is kept which encoders are the best; `comparison` tells it of a
-few encoders in full. `board` needs no NumPy.
+stores them in a results folder; `board` says from what is stored which encoders are the best; `comparison` compares
+a few encoders in full. `board` imports no NumPy.
 """

@@ -1,4 +1,4 @@
-"""The board: values, intervals and tests of stored results, and which encoders are the best. Needs no NumPy."""
+"""The board: values, intervals and tests of stored results, and which encoders are the best. Imports no NumPy."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 
+from harness.core.errors import InputError
 from harness.protocol.described import metric_of
-from harness.resampling.holm import holm
 from harness.results.records import Result
 from harness.results.statistics import Entry, Statistics
 
 Key = tuple[str, str, str]
-"""Task, subset, metric: what one number of an encoder is stored under."""
+"""Task, subset and metric: they identify a number of an encoder."""
 
 _ROUNDING = 1e-9
 
@@ -22,13 +22,13 @@ class Standing:
     """Which encoders are the best by one metric on one subset.
 
     Attributes:
-        leader: the encoder with the highest value (of several, the first by name); empty where nothing is ranked.
-        best: the leader, its equals, and those that are not significantly worse; none where no other encoder was
+        leader: the encoder with the highest value (of several, the first by name); empty if nothing is ranked.
+        best: the leader, its equals, and those that are not significantly worse; empty if no other encoder was
             tested against it.
-        equals: the leader and those with the same value.
-        untested: encoders that could not be tested against the leader: rows of one of the two were not kept, or they
-            were measured on different data.
-        p: by encoder that was tested against the leader, the test, corrected by Holm; NaN with too few items.
+        equals: the leader and the encoders with the same value.
+        untested: encoders that could not be tested against the leader, because rows of one of the two were not kept
+            or the two were measured on different data.
+        p: by encoder that was tested against the leader, the p-value corrected by Holm; NaN with too few items.
     """
 
     leader: str = ""
@@ -39,18 +39,18 @@ class Standing:
 
 
 def standing(values: Mapping[str, float], p: Callable[[str, str], float | None], alpha: float) -> Standing:
-    """Which encoders are the best: those that are not significantly worse than the highest, corrected by Holm.
+    """Determines which encoders are not significantly worse than the one with the highest value, corrected by Holm.
 
-    A single encoder is not the best of anything. An encoder with too few items to be tested is not significantly worse.
+    A single encoder is not the best. An encoder with too few items to be tested is not significantly worse.
 
     Args:
         values: by encoder, the score.
-        p: the paired test of the leader and another encoder; None if they were not tested.
+        p: gives the p-value of the leader and another encoder; None if they were not tested.
         alpha: the level of the tests.
     """
     if len(values) < 2:
         return Standing()
-    # The same leader, whatever the order of the records.
+    # Rounded, so that the leader does not depend on the order of the records.
     leader = min(values, key=lambda encoder: (-round(values[encoder], 9), encoder))
     equals = frozenset(encoder for encoder in values if abs(values[encoder] - values[leader]) < _ROUNDING)
     tests = {encoder: p(leader, encoder) for encoder in values if encoder != leader}
@@ -63,14 +63,31 @@ def standing(values: Mapping[str, float], p: Callable[[str, str], float | None],
     return Standing(leader, equals | not_worse, equals, untested, corrected)
 
 
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down adjusted p-values (1979), in the order given; NaN (not tested) stays NaN and is not counted.
+
+    Raises:
+        InputError: a p-value below 0 or above 1.
+    """
+    if any(p < 0 or p > 1 for p in p_values):
+        raise InputError(f"p-values lie between 0 and 1, not {list(p_values)}")
+    tested = sorted((place for place, p in enumerate(p_values) if not isnan(p)), key=lambda place: p_values[place])
+    adjusted = [float(p) for p in p_values]
+    highest = 0.0
+    for rank, place in enumerate(tested):
+        highest = max(highest, (len(tested) - rank) * float(p_values[place]))
+        adjusted[place] = min(highest, 1.0)
+    return adjusted
+
+
 class Board:
     """The stored numbers of several encoders.
 
-    The best are the best of the results given, so that a table of some of the encoders is right by itself.
+    The best encoders are the best of the given results, so that a table of some encoders is right by itself.
     """
 
     def __init__(self, results: Sequence[Result], statistics: Mapping[str, Statistics]):
-        """statistics: by task, of these records."""
+        """statistics: by task, those of these records."""
         self._results: dict[tuple[str, str], dict[str, Result]] = {}
         for result in results:
             self._results.setdefault((result.task, result.subset), {})[result.encoder] = result
@@ -90,13 +107,13 @@ class Board:
         return self.statistics(result.task).entry(result)
 
     def interval(self, result: Result, metric: str) -> tuple[float, float] | None:
-        """Both ends of the interval of one score; None if there is none, or too few items for one."""
+        """Both ends of the interval of a score; None if there is no interval."""
         entry = self.entry(result)
         ends = entry.interval.get(metric) if entry else None
         return None if ends is None or isnan(ends[0]) else ends
 
     def standing(self, key: Key) -> Standing:
-        """Which encoders are the best by one metric on one subset; nobody is by a difference or a threshold."""
+        """Which encoders are the best by one metric on one subset; by a difference or a threshold none is."""
         if key not in self._standings:
             task, subset, metric = key
             statistics = self.statistics(task)
@@ -109,7 +126,7 @@ class Board:
         return self._standings[key]
 
     def p_zero(self, result: Result, metric: str) -> float | None:
-        """The test of a difference against zero, corrected by Holm over all of the task; None if there is none."""
+        """The p-value of a difference against zero, corrected by Holm over all of the task; None if there is none."""
         tests = {
             (encoder, subset): entry.p_zero[metric]
             for (task, subset), results in self._results.items()
@@ -121,5 +138,5 @@ class Board:
         return corrected.get((result.encoder, result.subset))
 
     def resampling(self, result: Result) -> str | None:
-        """How the intervals and tests of a record were made, spelt out; None if it has none."""
+        """The signature of the resampling behind a record's intervals and tests; None if it has none."""
         return self.statistics(result.task).signature if self.entry(result) else None

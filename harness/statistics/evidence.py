@@ -1,4 +1,4 @@
-"""Intervals and tests of several encoders on one subset: computed here, for whoever stores, compares or checks."""
+"""Computes intervals and tests of several encoders on one subset, for storing, comparing and checking."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from harness.core.errors import InputError
 from harness.protocol.task import Metric, Rows, Task
 from harness.resampling.bootstrap import Replicates, bootstrap, bootstrap_each
-from harness.resampling.metrics import Aggregated
+from harness.resampling.metrics import Aggregated, Sample, average
 from harness.resampling.resamples import Resampling, independent
-from harness.resampling.samples import Sample, average
-from harness.resampling.tests import Comparison, compare, randomisation_p
+from harness.resampling.tests import PairedTest, paired_tests, randomisation_p
 
 Pair = tuple[str, str]
 
@@ -18,10 +17,10 @@ Pair = tuple[str, str]
 def sample_of(task: Task, metric: str, rows: Sequence[Rows]) -> Sample:
     """The sample of one metric of a task, from each encoder's rows of one subset.
 
-    Of a task without `resample`, `aggregate` is called for every resample.
+    If the task has no `resample`, `aggregate` is called for every resample.
 
     Raises:
-        InputError: the encoders' rows are not of the same items, hold NaN where there is none to be, or the metric
+        InputError: the encoders' rows are not of the same items or hold NaN where a number is needed, or the metric
             is no score (a threshold).
     """
     known = {m.name: m for m in task.metrics}
@@ -43,7 +42,7 @@ class Evidence:
     """The per-item rows of several encoders on one subset, or on each part of an average."""
 
     def __init__(self, task: Task, rows: Mapping[str, Sequence[Rows]], plan: Resampling | None = None):
-        """rows: by encoder, those of every part (of one set: a single part)."""
+        """rows: by encoder, the rows of every part; a set is a single part."""
         self._task, self._rows, self._plan = task, rows, plan or Resampling()
         self._metrics = {metric.name: metric for metric in task.metrics}
 
@@ -54,13 +53,13 @@ class Evidence:
         return samples[0] if len(samples) == 1 else average(samples)
 
     def replicates(self, wanted: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, list[str], Replicates]]:
-        """Bootstraps of metrics (name -> encoders): each metric, the encoders that are resampled at once, and those."""
+        """Bootstraps metrics (name -> encoders). Yields a metric, encoders resampled together, and their replicates."""
         metrics_of: dict[tuple[str, ...], list[str]] = {}
         for metric, names in wanted.items():
             for group in self._groups(metric, names):
                 metrics_of.setdefault(tuple(group), []).append(metric)
         for encoders, metrics in metrics_of.items():
-            # A difference of two others that are resampled anyway needs no work of its own.
+            # A difference of two metrics that are resampled anyway needs no resampling.
             derived = [metric for metric in metrics if _is_derived(self._metrics[metric], metrics)]
             direct = [metric for metric in metrics if metric not in derived]
             samples = [self.sample(metric, encoders) for metric in direct]
@@ -78,17 +77,18 @@ class Evidence:
             p |= dict(zip(group, randomisation_p(sample, places, self._plan), strict=True))
         return p
 
-    def comparisons(self, metric: str, pairs: Sequence[Pair]) -> dict[Pair, Comparison]:
+    def paired_tests(self, metric: str, pairs: Sequence[Pair]) -> dict[Pair, PairedTest]:
         """Difference, interval, test and effect size of each pair of encoders, first minus second."""
-        found: dict[Pair, Comparison] = {}
+        tests: dict[Pair, PairedTest] = {}
         for sample, group, places in self._paired(metric, pairs):
-            found |= dict(zip(group, compare(sample, places, replicates=bootstrap(sample, self._plan)), strict=True))
-        return found
+            results = paired_tests(sample, places, replicates=bootstrap(sample, self._plan))
+            tests |= dict(zip(group, results, strict=True))
+        return tests
 
     def _paired(
         self, metric: str, pairs: Sequence[Pair]
     ) -> Iterator[tuple[Sample, Sequence[Pair], list[tuple[int, int]]]]:
-        """Pairs that are drawn at once, their sample, and the places of both encoders in it."""
+        """Yields a sample, the pairs of encoders that are drawn together in it, and the places of both encoders."""
         encoders = sorted({encoder for pair in pairs for encoder in pair})
         for group in [pairs] if len(self._groups(metric, encoders)) == 1 else [[pair] for pair in pairs]:
             names = sorted({encoder for pair in group for encoder in pair})
@@ -96,9 +96,9 @@ class Evidence:
             yield self.sample(metric, names), group, places
 
     def _groups(self, metric: str, encoders: Sequence[str]) -> list[list[str]]:
-        """The encoders that are resampled at once: all, unless what is drawn depends on the encoder (BUCC).
+        """Groups of encoders that are resampled together: all, unless what is drawn depends on the encoder (BUCC).
 
-        There each is by itself, so that its interval does not depend on who else is on the board.
+        There each encoder is a group, so that its interval does not depend on the others of the board.
         """
         if not encoders:
             return []

@@ -1,6 +1,6 @@
 """Per-item rows on disk: `RESULTS/rows/ENCODER/TASK/SUBSET.npz`, or `.jsonl` or `.parquet` where a run asks for it.
 
-A run keeps them, so that a later run of another encoder can be tested against it, and intervals need no measurement.
+A run keeps them, so that other encoders can be tested against this one later, and intervals computed without measuring.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from harness.protocol.task import Rows, Task
 from harness.results.records import Identity, RecordKey, Result, ResultStore
 
 FORMATS = ("npz", "jsonl", "parquet")
-"""Compact, for `numpy.load`; one JSON object a line; Parquet."""
+"""Compact, for `numpy.load`; one JSON object per line; Parquet."""
 
 
 def rows_file(results: Path, key: RecordKey, file_format: str) -> Path:
-    """Where the rows of a record are. Raises InputError if its names cannot name files, or a link leads out."""
+    """The path of the rows of a record. Raises InputError if its names cannot name files, or a link leads out."""
     folder = results / "rows" / check_name(key.encoder, "encoder") / check_name(key.task, "task")
     return refuse_way_out(folder / f"{check_name(key.subset, 'subset')}.{file_format}", results)
 
 
 def has_rows(results: Path, key: RecordKey, file_format: str | None = None) -> bool:
-    """Whether the rows of a record are there, in that format or in any."""
+    """Whether the rows of a record are kept, in that format or in any."""
     return any(rows_file(results, key, name).is_file() for name in ([file_format] if file_format else FORMATS))
 
 
 def save_rows(results: Path, key: RecordKey, rows: Rows, file_format: str = "npz") -> None:
-    """Write the rows of a record in place of those there are; in JSON and Parquet one record a row, NaN as null.
+    """Writes the rows of a record and removes its earlier ones; in JSON and Parquet one record per row, NaN as null.
 
     Raises:
         InputError: unknown format, or the folder cannot be written.
@@ -56,7 +56,7 @@ def save_rows(results: Path, key: RecordKey, rows: Rows, file_format: str = "npz
 
 def _npz(rows: Rows) -> bytes:
     buffer = io.BytesIO()
-    # A column of Python objects would be pickled; as texts or numbers it is read without.
+    # NumPy pickles columns of Python objects; texts can be read without pickle.
     columns: dict[str, Any] = {key: _plain(column) for key, column in rows.items()}
     np.savez_compressed(buffer, **columns)
     return buffer.getvalue()
@@ -94,10 +94,10 @@ _WRITERS: dict[str, Callable[[Rows], bytes]] = {"npz": _npz, "jsonl": _jsonl, "p
 
 
 def stored_rows(store: ResultStore, task: Task, wanted: Identity) -> tuple[Result, Rows] | None:
-    """The record and per-item rows of the same data, vectors and protocol that an earlier run kept; else None.
+    """The record and per-item rows that an earlier run kept for the same data, vectors and protocol; else None.
 
     Raises:
-        InputError: they are damaged or not those of their record.
+        InputError: the rows are damaged or not those of their record.
         MissingExtraError: Parquet without pyarrow.
     """
     record = store.find(wanted) if has_rows(store.root, wanted.key) else None
@@ -106,8 +106,8 @@ def stored_rows(store: ResultStore, task: Task, wanted: Identity) -> tuple[Resul
 
 
 @dataclass
-class Measured:
-    """An encoder's rows by task and subset, and why there are none of the other subsets."""
+class EncoderRows:
+    """An encoder's rows by task and subset, and the reasons why other subsets have none."""
 
     encoder: str
     rows: dict[tuple[str, str], Rows] = field(default_factory=dict)
@@ -134,7 +134,7 @@ def rows_of(results: Path, task: Task, record: Result) -> Rows | None:
 
 
 def _read_rows(path: Path) -> Rows:
-    """The columns that `save_rows` has written, null as NaN. Whatever is wrong with them raises some exception."""
+    """The columns that `save_rows` has written, null as NaN. Damaged files raise exceptions of any kind."""
     if path.suffix == ".npz":
         with np.load(path, allow_pickle=False) as columns:
             return {key: columns[key] for key in columns.files}
@@ -151,5 +151,5 @@ def _read_rows(path: Path) -> Rows:
 
 
 def _column(values: list[Any]) -> NDArray[Any]:
-    """Whole numbers, numbers, truth values or texts; null is for numbers alone."""
+    """An array of integers, numbers, truth values or texts; only numbers can be null."""
     return np.array(values, dtype=np.float64) if None in values else np.array(values)

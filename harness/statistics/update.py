@@ -1,13 +1,13 @@
-"""Bringing the statistics of a results folder up to date with its records, from their per-item rows."""
+"""Brings the statistics of a results folder up to date with its records, from their per-item rows."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from typing import Protocol, cast
+from typing import cast
 
 from harness.core.errors import HarnessError, InputError
 from harness.encoders.registry import one_line
@@ -20,105 +20,95 @@ from harness.results.statistics import Entry, Key, More, Statistics, StatisticsS
 from harness.statistics.evidence import Evidence
 from harness.statistics.rows import has_rows, rows_of
 
-_SAVE_EVERY_S, _SAY_EVERY_S = 5.0, 10.0
-
-
-class Notes(Protocol):
-    """Who wants to know."""
-
-    def note(self, message: str) -> None:
-        """Something worth saying."""
-
-
-class _Nobody:
-    def note(self, message: str) -> None:
-        pass
+_SAVE_EVERY_S, _NOTE_EVERY_S = 5.0, 10.0
+Note = Callable[[str], None]
+"""Takes a message for the user."""
 
 
 def update_statistics(
-    store: ResultStore,
-    tasks: Sequence[Task],
-    plan: Resampling | None = None,
-    progress: Notes | None = None,
+    store: ResultStore, tasks: Sequence[Task], plan: Resampling | None = None, note: Note = lambda message: None
 ) -> None:
-    """Compute the intervals and tests that are missing or stale, as far as there are rows for them.
+    """Computes the intervals and tests that are missing or stale, as far as there are rows for them.
 
-    Subsets without rows keep what they have. Where the statistics of a subset cannot be computed, a warning says so. A
-    damaged file of statistics is made again, after a warning.
+    Subsets without rows keep what they have. If the statistics of a subset cannot be computed, a note says so. A
+    damaged file of statistics is made again, after a note.
 
     Raises:
         InputError: a file of records that holds something else, or a folder that cannot be written.
     """
     for task in tasks:
-        _update(store, task, plan or Resampling(), progress or _Nobody())
+        _update(store, task, plan or Resampling(), note)
 
 
-def _update(store: ResultStore, task: Task, plan: Resampling, progress: Notes) -> None:
-    kept = StatisticsStore(store.root)
+def _update(store: ResultStore, task: Task, plan: Resampling, note: Note) -> None:
+    statistics_store = StatisticsStore(store.root)
     records = {(r.encoder, r.subset): r for r in store.load(task=task.name) if r.signature == task.full_signature}
     digests = {key: digest(record) for key, record in records.items()}
     try:
-        known = kept.load(task.name).current(records.values())
+        known = statistics_store.load(task.name).current(records.values())
     except InputError as error:
-        copy = kept.set_aside(task.name)
+        copy = statistics_store.set_aside(task.name)
         why = str(error).rpartition(";")[0]
-        progress.note(f"warning: {why}; made again from the rows that are kept, and kept itself as {copy.name}")
+        note(f"warning: {why}; made again from the rows that are kept, and kept itself as {copy.name}")
         known = Statistics()
-        kept.merge(task.name, Statistics(plan.signature, plan.level), digests)
+        statistics_store.merge(task.name, Statistics(plan.signature, plan.level), digests)
     if known.signature != plan.signature:
         known = Statistics(plan.signature, plan.level)
-    rows = _Rows(store.root, task, records, progress)
+    rows = _Rows(store.root, task, records, note)
     todo = list(_missing(task, records, known, rows))
-    found: dict[Key, Entry] = {}
-    saved = said = time.monotonic()
+    unsaved: dict[Key, Entry] = {}
+    last_save = last_note = time.monotonic()
     for place, missing in enumerate(todo):
-        if place == 0 or time.monotonic() - said > _SAY_EVERY_S:
+        if place == 0 or time.monotonic() - last_note > _NOTE_EVERY_S:
             subsets = f"{len(todo)} subset{'s' if len(todo) > 1 else ''}"
             done = f"{place} of {len(todo)} done" if place else f"{subsets}, {plan.resamples:,} resamples"
-            progress.note(f"{task.name}: intervals and tests ({done})")
-            said = time.monotonic()
+            note(f"{task.name}: intervals and tests ({done})")
+            last_note = time.monotonic()
         try:
-            found |= _computed(task, missing, rows, digests, plan)
+            unsaved |= _computed(task, missing, rows, digests, plan)
         except Exception as error:
-            progress.note(f"warning: no intervals of {task.name} {missing.subset}: {one_line(error)}")
-        if found and (time.monotonic() - saved > _SAVE_EVERY_S or place == len(todo) - 1):
-            kept.merge(task.name, Statistics(plan.signature, plan.level, found), digests)
-            found, saved = {}, time.monotonic()
+            note(f"warning: no intervals of {task.name} {missing.subset}: {one_line(error)}")
+        if unsaved and (time.monotonic() - last_save > _SAVE_EVERY_S or place == len(todo) - 1):
+            statistics_store.merge(task.name, Statistics(plan.signature, plan.level, unsaved), digests)
+            unsaved, last_save = {}, time.monotonic()
 
 
 class _Rows:
-    """The rows of one task's records; of an average those of each of its parts."""
+    """The rows of one task's records; for an average, those of each of its parts."""
 
-    def __init__(self, root: Path, task: Task, records: Mapping[Key, Result], progress: Notes):
-        self._root, self._task, self._records, self._progress = root, task, records, progress
+    def __init__(self, root: Path, task: Task, records: Mapping[Key, Result], note: Note):
+        self._root, self._task, self._records, self._note = root, task, records, note
         self._read: dict[Key, Rows | None] = {}
 
     def are_there(self, record: Result) -> bool:
-        """Whether there are files for all of it."""
+        """Whether all of its parts have a file of rows."""
         parts = record.parts or [record.subset]
         return all(has_rows(self._root, record.key._replace(subset=part)) for part in parts)
 
     def of(self, encoder: str, subset: str) -> list[Rows] | None:
-        """Those of its parts, or of itself alone; None, and a warning, where they are damaged or another record's."""
-        found = [self._of_set((encoder, part)) for part in self._records[encoder, subset].parts or [subset]]
-        rows = [own for own in found if own is not None]
-        return rows if len(rows) == len(found) else None
+        """The rows of each part, or of the set itself; None, and a note, if some are damaged or of another record."""
+        parts = [self._of_set((encoder, part)) for part in self._records[encoder, subset].parts or [subset]]
+        rows = [part for part in parts if part is not None]
+        return rows if len(rows) == len(parts) else None
 
     def _of_set(self, key: Key) -> Rows | None:
         if key not in self._read:
             try:
                 self._read[key] = rows_of(self._root, self._task, self._records[key]) if key in self._records else None
             except HarnessError as error:
-                self._progress.note(f"warning: {error}")
+                self._note(f"warning: {error}")
                 self._read[key] = None
         return self._read[key]
 
 
 @dataclass
 class _Missing:
-    """What is to be computed on one subset: by metric the encoders without an interval, and the untested pairs.
+    """What has to be computed on one subset.
 
-    `details`: encoders without what the task keeps beside intervals and tests.
+    Attributes:
+        intervals: by metric, the encoders without an interval.
+        pairs: by metric, the pairs of encoders that were not tested.
+        details: the encoders without what the task keeps beside intervals and tests.
     """
 
     subset: str
@@ -128,31 +118,30 @@ class _Missing:
 
     @property
     def encoders(self) -> list[str]:
-        """All that have a part in it, by name."""
+        """All encoders that are named, sorted."""
         tested = (name for pairs in self.pairs.values() for pair in pairs for name in pair)
         return sorted({*self.details, *tested, *(name for names in self.intervals.values() for name in names)})
 
 
 def _missing(task: Task, records: Mapping[Key, Result], known: Statistics, rows: _Rows) -> Iterator[_Missing]:
-    """What the statistics lack and there are rows for."""
-    metrics = [metric for metric in task.metrics if metric.has_interval]
-    by_items: dict[tuple[str, str], list[Result]] = {}  # only what was measured on the same items is compared
+    """What the statistics lack, as far as there are rows for it."""
+    by_items: dict[tuple[str, str], list[Result]] = {}  # only encoders measured on the same items are compared
     for (_, subset), record in sorted(records.items()):
         by_items.setdefault((subset, record.dataset.sha256), []).append(record)
-    for (subset, _), own in by_items.items():
+    for (subset, _), comparable in by_items.items():
         missing = _Missing(subset)
-        for metric, is_ranked in ((metric.name, metric.is_ranked) for metric in metrics):
-            having = [record for record in own if metric in record.metrics]
-            without = [r for r in having if not ((entry := known.entry(r)) and metric in entry.interval)]
-            untested = [(a, b) for a, b in combinations(having, 2) if known.p(a, b, metric) is None]
+        for metric in (m for m in task.metrics if m.has_interval):
+            having = [record for record in comparable if metric.name in record.metrics]
+            without = [r for r in having if not ((entry := known.entry(r)) and metric.name in entry.interval)]
+            ranked = combinations(having, 2) if metric.is_ranked else ()
+            untested = [(a, b) for a, b in ranked if known.p(a, b, metric.name) is None]
             ready = {r.encoder for r in having if rows.are_there(r)} if without or untested else set()
             if names := [r.encoder for r in without if r.encoder in ready]:
-                missing.intervals[metric] = names
-            pairs = [(a.encoder, b.encoder) for a, b in untested if {a.encoder, b.encoder} <= ready]
-            if pairs and is_ranked:
-                missing.pairs[metric] = pairs
+                missing.intervals[metric.name] = names
+            if pairs := [(a.encoder, b.encoder) for a, b in untested if {a.encoder, b.encoder} <= ready]:
+                missing.pairs[metric.name] = pairs
         if task.detail:
-            without = [r for r in own if not ((entry := known.entry(r)) and entry.more)]
+            without = [r for r in comparable if not ((entry := known.entry(r)) and entry.more)]
             missing.details = [r.encoder for r in without if rows.are_there(r)]
         if missing.encoders:
             yield missing

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from harness.resampling.samples import Sample
+    from harness.resampling.metrics import Sample
 
 READINGS = ("train", "test", "heldout")
 K = 4
@@ -144,9 +144,8 @@ def sample(rows: Sequence[Rows], metric: str) -> Sample:
     """
     import numpy as np
 
-    from harness.resampling.metrics import Ratio, f1
+    from harness.resampling.metrics import Ratio, Sample, f1
     from harness.resampling.resamples import independent
-    from harness.resampling.samples import Sample
 
     measure, _, reading = metric.partition("_")
     chosen = [_reading(of_encoder, reading) for of_encoder in rows]

@@ -18,8 +18,8 @@ from harness.tasks.sts17 import complete_groups, correlations, load_set, sts_row
 from harness.tasks.sts17 import data_sets as sts_data_sets
 
 if TYPE_CHECKING:
+    from harness.resampling.metrics import Sample
     from harness.resampling.resamples import Floats
-    from harness.resampling.samples import Sample
     from harness.results.records import Result
     from harness.results.statistics import Statistics
 
@@ -68,9 +68,8 @@ def sample(rows: Sequence[Rows], metric: str) -> Sample:
     """`expected`, `actual` or `difference` of several encoders' rows, resampled by source pairs."""
     import numpy as np
 
-    from harness.resampling.metrics import Combination, spearman
+    from harness.resampling.metrics import Combination, Sample, gold_and_cosine, source_pairs, spearman
     from harness.resampling.resamples import join
-    from harness.resampling.samples import Sample, gold_and_cosine, source_pairs
 
     names = rows[0]["set"].tolist()
     first = {name: place for place, name in reversed(list(enumerate(names)))}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from harness.resampling.samples import Sample
+    from harness.resampling.metrics import Sample
 
 
 def cosine(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -68,8 +68,7 @@ def correlations(rows: Rows) -> dict[str, float]:
 
 def sample(rows: Sequence[Rows], metric: str) -> Sample:
     """`spearman` or `pearson` of several encoders' rows. Raises InputError if their pairs are not the same."""
-    from harness.resampling.metrics import pearson, spearman
-    from harness.resampling.samples import Sample, gold_and_cosine, source_pairs
+    from harness.resampling.metrics import Sample, gold_and_cosine, pearson, source_pairs, spearman
 
     gold, cosine = gold_and_cosine(rows)
     return Sample((spearman if metric == "spearman" else pearson)(gold, cosine), source_pairs(gold))

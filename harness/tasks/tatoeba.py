@@ -16,7 +16,7 @@ from harness.data.tatoeba import GROUPS, TatoebaPairs, languages, load_tatoeba, 
 from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Rows, Task, tags_of
 
 if TYPE_CHECKING:
-    from harness.resampling.samples import Sample
+    from harness.resampling.metrics import Sample
 
 
 def rows(pairs: TatoebaPairs, encode: Encode) -> Rows:
@@ -60,9 +60,8 @@ def sample(rows: Sequence[Rows], metric: str) -> Sample:
     """
     import numpy as np
 
-    from harness.resampling.metrics import mean
+    from harness.resampling.metrics import Sample, mean
     from harness.resampling.resamples import independent
-    from harness.resampling.samples import Sample
 
     n = len(rows[0]["item"])
     if any(len(of_encoder["item"]) != n for of_encoder in rows):

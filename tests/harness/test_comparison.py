@@ -19,16 +19,15 @@ from harness.report.conclusion import conclusion
 from harness.report.render import render
 from harness.report.terminal import plain_text
 from harness.resampling.bootstrap import bca_interval, bootstrap
-from harness.resampling.ranks import rank_intervals
+from harness.resampling.metrics import average
 from harness.resampling.resamples import Resampling
-from harness.resampling.samples import average
-from harness.resampling.tests import bootstrap_p, compare
+from harness.resampling.tests import bootstrap_p, paired_tests, rank_intervals
 from harness.results.records import ResultStore
 from harness.running.evaluate import measure_rows
 from harness.running.measure import Run
 from harness.statistics.comparison import compare_rows, win_tie_loss
 from harness.statistics.evidence import sample_of
-from harness.statistics.rows import Measured
+from harness.statistics.rows import EncoderRows
 from harness.tasks import get_task
 
 PLAN = Resampling(resamples=1000)
@@ -57,7 +56,7 @@ BAD_GOOD = {"en-en": 2.0, "es-es": 0.6, "ar-ar": 0.3}
 
 @pytest.fixture(scope="module")
 def two():
-    measured = [Measured("first", sts(GOOD_BAD, seed=1)), Measured("second", sts(BAD_GOOD, seed=2))]
+    measured = [EncoderRows("first", sts(GOOD_BAD, seed=1)), EncoderRows("second", sts(BAD_GOOD, seed=2))]
     return measured, compare_rows([planned("sts17", *SAME)], measured, PLAN)
 
 
@@ -96,7 +95,7 @@ def test_numbers_are_those_of_harness_stats(two):
     for one in compared:
         replicates = bootstrap(samples[one.subset], PLAN)
         assert list(one.values.values()) == bca_interval(replicates)
-        assert one.differences[0].comparison == compare(samples[one.subset], [(0, 1)], replicates=replicates)[0]
+        assert one.differences[0].test == paired_tests(samples[one.subset], [(0, 1)], replicates=replicates)[0]
 
 
 def test_values_are_scipys_and_p_values_are_corrected_over_the_sets_alone(two):
@@ -108,7 +107,7 @@ def test_values_are_scipys_and_p_values_are_corrected_over_the_sets_alone(two):
             assert one.values[own.encoder].value == pytest.approx(expected)
     mean = np.mean([list(v.value for v in one.values.values()) for one in compared[:3]], axis=0)
     assert [value.value for value in compared[3].values.values()] == pytest.approx(mean)
-    raw = [one.differences[0].comparison.p for one in compared]
+    raw = [one.differences[0].test.p for one in compared]
     assert [one.differences[0].p_holm for one in compared[:3]] == pytest.approx(holm_by_hand(raw[:3]))
     assert compared[3].differences[0].p_holm == raw[3]  # the only average
     assert compared[0].differences[0].p_holm > raw[0]
@@ -123,7 +122,7 @@ def tatoeba(right, seed):
 
 def test_the_p_value_of_an_accuracy_is_that_of_scipys_permutation_test():
     rows = [tatoeba(0.70, 1), tatoeba(0.62, 2)]
-    measured = [Measured(name, {("tatoeba", "deu"): own}) for name, own in zip("ab", rows, strict=True)]
+    measured = [EncoderRows(name, {("tatoeba", "deu"): own}) for name, own in zip("ab", rows, strict=True)]
     plan = Resampling(20_000)
     (one,) = compare_rows([planned("tatoeba", "deu")], measured, plan)
     assert one.metric == "accuracy_en_xx"
@@ -137,26 +136,26 @@ def test_the_p_value_of_an_accuracy_is_that_of_scipys_permutation_test():
         rng=1,
     )
     (difference,) = one.differences
-    assert difference.comparison.difference == pytest.approx(100 * theirs.statistic)
+    assert difference.test.difference == pytest.approx(100 * theirs.statistic)
     assert 0.01 < theirs.pvalue < 0.5
     error = math.sqrt(2 * theirs.pvalue * (1 - theirs.pvalue) / 20_000)
-    assert difference.comparison.p == pytest.approx(theirs.pvalue, abs=4 * error)
+    assert difference.test.p == pytest.approx(theirs.pvalue, abs=4 * error)
 
 
 def test_an_average_resamples_shared_pairs_as_clusters():
     sets = ("en-ar", "en-de", "en-tr", "en-es", "en-fr", "en-it", "en-nl")
-    measured = [Measured(name, sts(dict.fromkeys(sets, 0.5), seed=k)) for k, name in enumerate("ab")]
+    measured = [EncoderRows(name, sts(dict.fromkeys(sets, 0.5), seed=k)) for k, name in enumerate("ab")]
     for one in measured:  # en-fr is translated from the source pairs of en-de
         one.rows["sts17", "en-fr"] = {**one.rows["sts17", "en-fr"], "gold": one.rows["sts17", "en-de"]["gold"]}
     compared = compare_rows([planned("sts17", *sets)], measured, Resampling(50))
-    units = {one.subset: one.differences[0].comparison.units for one in compared}
+    units = {one.subset: one.differences[0].test.units for one in compared}
     assert units == dict.fromkeys(sets, N) | {"avg-cross": 6 * N}
 
 
 def test_the_sentence_about_two(two):
     _, compared = two
     text = conclusion(compared, ["first", "second"], 0.05)
-    d = compared[3].differences[0].comparison
+    d = compared[3].differences[0].test
     assert text == (
         "first is better than second on 1 of 3 sets and worse on 1; on avg-same the difference (first - second) is "
         f"{d.difference:+.1f} [{d.low:+.1f}, {d.high:+.1f}], p = {d.p:.3f}, which allows no claim; "
@@ -177,7 +176,8 @@ def test_the_sentence_about_two(two):
 )
 def test_the_sentence_about_one_set(errors, start):
     measured = [
-        Measured(name, sts({"en-en": error}, seed=k)) for k, (name, error) in enumerate(zip("ab", errors, strict=True))
+        EncoderRows(name, sts({"en-en": error}, seed=k))
+        for k, (name, error) in enumerate(zip("ab", errors, strict=True))
     ]
     compared = compare_rows([planned("sts17", "en-en")], measured, PLAN)
     assert conclusion(compared, ["a", "b"], 0.05) == start
@@ -185,8 +185,8 @@ def test_the_sentence_about_one_set(errors, start):
 
 def test_an_encoder_against_itself_wins_nothing():
     rows = sts(GOOD_BAD)
-    compared = compare_rows([planned("sts17", *SAME)], [Measured("a", rows), Measured("b", rows)], PLAN)
-    assert all(one.differences[0].comparison.difference == 0 and one.differences[0].p_holm == 1 for one in compared)
+    compared = compare_rows([planned("sts17", *SAME)], [EncoderRows("a", rows), EncoderRows("b", rows)], PLAN)
+    assert all(one.differences[0].test.difference == 0 and one.differences[0].p_holm == 1 for one in compared)
     assert "a and b cannot be told apart on any of 3 sets" in conclusion(compared, ["a", "b"], 0.05)
 
 
@@ -194,7 +194,9 @@ def test_an_encoder_against_itself_wins_nothing():
 def three():
     errors = [GOOD_BAD, BAD_GOOD, dict.fromkeys(SAME, 4.0)]
     names = ["good", "bad", "worst"]
-    measured = [Measured(name, sts(error, seed=k)) for k, (name, error) in enumerate(zip(names, errors, strict=True))]
+    measured = [
+        EncoderRows(name, sts(error, seed=k)) for k, (name, error) in enumerate(zip(names, errors, strict=True))
+    ]
     return measured, compare_rows([planned("sts17", *SAME)], measured, PLAN)
 
 
@@ -207,10 +209,10 @@ def test_more_than_two_are_held_against_the_best(three):
         group = best_group(sample, PLAN)
         assert one.standing.best == {name for name, is_best in zip(names, group, strict=True) if is_best}
         for i, j in ((0, 1), (0, 2), (1, 2)):
-            expected = compare(sample, [(i, j)], PLAN)[0]
-            assert one.between(names[i], names[j]).comparison == expected
-            turned = one.between(names[j], names[i]).comparison
-            direct = compare(sample, [(j, i)], PLAN)[0]
+            expected = paired_tests(sample, [(i, j)], PLAN)[0]
+            assert one.between(names[i], names[j]).test == expected
+            turned = one.between(names[j], names[i]).test
+            direct = paired_tests(sample, [(j, i)], PLAN)[0]
             assert [turned.difference, turned.low, turned.high, turned.p, turned.effect_size] == pytest.approx(
                 [direct.difference, direct.low, direct.high, direct.p, direct.effect_size]
             )
@@ -256,7 +258,7 @@ def test_of_equals_none_is_the_winner(three):
     texts = [plain_text(table, 300) for table in tables(compared, names, PLAN, {"sts17": "x"})]
     against = texts[1].splitlines()
     assert sum("= best" in line and "twin" in line for line in against) == 4 and "-0.0" not in texts[1]
-    turned = compared[0].between("twin", "good").comparison
+    turned = compared[0].between("twin", "good").test
     assert all(math.copysign(1, value) == 1 for value in (turned.difference, turned.low, turned.high))
 
 
@@ -299,7 +301,7 @@ def test_language_bias_is_tested_against_zero_and_wins_nothing():
         return {"set": np.repeat(["en-en", "es-es"], N), "item": np.arange(2 * N), "gold": gold, "cosine": cosine}
 
     rows = {"fair": joined(1, 0.0), "biased": joined(2, 3.0)}
-    measured = [Measured(name, {("language-bias", "official6"): own}) for name, own in rows.items()]
+    measured = [EncoderRows(name, {("language-bias", "official6"): own}) for name, own in rows.items()]
     (one,) = compare_rows([planned("language-bias", "official6")], measured, PLAN)
     assert (one.kind, one.metric) == ("bias", "difference")
     direct = bootstrap_p(bootstrap(sample_of(get_task("language-bias"), "difference", list(rows.values())), PLAN))
@@ -323,7 +325,7 @@ def test_another_metric_and_one_that_a_set_lacks():
         return {"split": np.full(40, "training"), "row1": row, "row2": row, "score": score, "gold": gold}
 
     rows = mined(1)
-    measured = [Measured(name, {("bucc", "de-en"): rows}) for name in "ab"]
+    measured = [EncoderRows(name, {("bucc", "de-en"): rows}) for name in "ab"]
     (one,) = compare_rows([planned("bucc", "de-en")], measured, PLAN, "f1_test")
     assert not one.values and one.missing == dict.fromkeys("ab", "no f1_test on this set")
     (one,) = compare_rows([planned("bucc", "de-en")], measured, PLAN, "precision_train")
@@ -332,13 +334,16 @@ def test_another_metric_and_one_that_a_set_lacks():
 
 def test_too_few_items_and_too_few_resamples_are_said():
     short = {key: {k: v[:2] for k, v in rows.items()} for key, rows in sts({"en-en": 0.1}).items()}
-    compared = compare_rows([planned("sts17", "en-en")], [Measured("a", short), Measured("b", short)], PLAN)
-    assert math.isnan(compared[0].differences[0].comparison.p)
+    compared = compare_rows([planned("sts17", "en-en")], [EncoderRows("a", short), EncoderRows("b", short)], PLAN)
+    assert math.isnan(compared[0].differences[0].test.p)
     text = render(tables(compared, ["a", "b"], PLAN, {"sts17": "x"})[0])
     assert "no intervals and tests with fewer than three items: en-en" in text
     assert entries(compared, ["a", "b"], PLAN)[0]["p"] is None
 
-    measured = [Measured("a", sts(dict.fromkeys(SAME, 0.01))), Measured("b", sts(dict.fromkeys(SAME, 9.0), seed=7))]
+    measured = [
+        EncoderRows("a", sts(dict.fromkeys(SAME, 0.01))),
+        EncoderRows("b", sts(dict.fromkeys(SAME, 9.0), seed=7)),
+    ]
     for resamples, is_enough in ((59, False), (60, True)):  # 3 tests: 3 / (59 + 1) = 0.05
         plan = Resampling(resamples)
         compared = compare_rows([planned("sts17", *SAME)], measured, plan)
@@ -349,7 +354,7 @@ def test_too_few_items_and_too_few_resamples_are_said():
 
 def test_items_that_are_all_alike_are_said():
     rows = {key: {**own, "cosine": own["gold"]} for key, own in sts({"en-en": 0.1}).items()}
-    compared = compare_rows([planned("sts17", "en-en")], [Measured("a", rows), Measured("b", rows)], PLAN)
+    compared = compare_rows([planned("sts17", "en-en")], [EncoderRows("a", rows), EncoderRows("b", rows)], PLAN)
     text = plain_text(tables(compared, ["a", "b"], PLAN, {"sts17": "x"})[0], 200)
     assert "no interval: all items alike: a on en-en, b on en-en" in text and "fewer" not in text
     assert "+0.0" in text and "[+0.0, +0.0]" in text and "1.000" in text
@@ -358,7 +363,9 @@ def test_items_that_are_all_alike_are_said():
 def test_rows_of_other_items_are_one_line():
     other = {key: {**rows, "gold": rows["gold"] + 1} for key, rows in sts({"en-en": 0.5}).items()}
     with pytest.raises(InputError, match="not of the same pairs"):
-        compare_rows([planned("sts17", "en-en")], [Measured("a", sts({"en-en": 0.5})), Measured("b", other)], PLAN)
+        compare_rows(
+            [planned("sts17", "en-en")], [EncoderRows("a", sts({"en-en": 0.5})), EncoderRows("b", other)], PLAN
+        )
 
 
 class Broken:

@@ -34,8 +34,9 @@ from harness.report.cells import Cell, Column, Note, Table
 from harness.report.cells import Row as TableRow
 from harness.report.pages import BEGIN, END, make_pages, report
 from harness.report.render import render
-from harness.reproduction import Checked, Finding, github, junit, text
-from harness.results.records import Dataset, Result
+from harness.reproduction.findings import Check, Finding
+from harness.reproduction.render import github, junit, text
+from harness.results.records import Dataset, RecordKey, Result
 from harness.results.statistics import Entry, Statistics, digest
 from harness.review.audit import Candidate
 from harness.review.sheet import match_verdicts, read_review, write_review
@@ -213,10 +214,13 @@ def test_a_check_s_log(
     assert len(root.findall(".//failure")) == n_failed and not hidden("".join(root.itertext()))
 
 
-def test_what_a_gate_says_of_an_encoder_s_messages() -> None:
+def test_what_a_check_says_of_an_encoder_s_messages() -> None:
     checked = [
-        *(Checked(("e", "t", f"s{i}"), (Finding("failed", x, x, x, x),)) for i, x in enumerate(EVERYTHING.values())),
-        *(Checked(("e", "t", f"s{i}"), skipped=x) for i, x in enumerate(EVERYTHING.values())),
+        *(
+            Check(RecordKey("e", "t", f"s{i}"), (Finding("failed", x, x, x, x),))
+            for i, x in enumerate(EVERYTHING.values())
+        ),
+        *(Check(RecordKey("e", "t", f"s{i}"), skipped=x) for i, x in enumerate(EVERYTHING.values())),
     ]
     assert_printable(text(checked))
     assert len(commands(github(checked, Path("a\n::b")))) == len(EVERYTHING) == github(checked, Path()).count("\n") + 1

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.resampling.holm import holm
+from harness.resampling.metrics import Sample
 from harness.resampling.resamples import Resampling
-from harness.resampling.samples import Sample
 from harness.resampling.tests import randomisation_p
+from harness.statistics.board import holm
 from harness.statistics.evidence import sample_of
 from harness.tasks import Rows, get_task
 

@@ -16,7 +16,7 @@ from gate_runs import copy_sample, findings, leaderboard_here
 
 from harness.core.errors import InputError
 from harness.data import Source
-from harness.resampling.samples import Sample
+from harness.resampling.metrics import Sample
 from harness.tasks.sts17 import sts17
 
 pytestmark = pytest.mark.slow

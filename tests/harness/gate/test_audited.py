@@ -11,7 +11,7 @@ import pytest
 
 from harness.core.errors import VectorError
 from harness.encoders.cache import VectorCache
-from harness.reproduction.vectors import APART, SAMPLE, Audited
+from harness.reproduction.vectors import SAMPLE, STALE_DISTANCE, AuditedEncoder
 
 SENTENCES = [f"sentence {number}" for number in range(200)]
 
@@ -37,9 +37,9 @@ class Noisy:
         return vectors
 
 
-def audited(cache: Path, stored: Sequence[str], noise: float, **options: bool) -> Audited:
+def audited(cache: Path, stored: Sequence[str], noise: float, **options: bool) -> AuditedEncoder:
     VectorCache(cache).of(Noisy()).encode(stored, "de")
-    return Audited(Noisy(noise), VectorCache(cache).of(Noisy()), **options)
+    return AuditedEncoder(Noisy(noise), VectorCache(cache).of(Noisy()), **options)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.01, 0.2])
@@ -51,7 +51,7 @@ def test_every_cached_vector_is_compared(tmp_path: Path, noise: float) -> None:
     for old, new in zip(Noisy().encode(SENTENCES[:50], lang="de").tolist(), vectors[:50].tolist(), strict=True):
         longer = max(math.sqrt(math.fsum(v * v for v in vector)) for vector in (old, new))
         apart.append(math.dist(old, new) / longer)
-    assert (encoder.compared, encoder.stale) == (51, sum(distance > APART for distance in apart))
+    assert (encoder.compared, encoder.stale) == (51, sum(distance > STALE_DISTANCE for distance in apart))
     assert encoder.worst == pytest.approx(max(apart), abs=1e-6)
     assert encoder.example == (SENTENCES[0] if noise == 0.2 else "")
 

@@ -9,8 +9,7 @@ import pytest
 from result_records import record, sts
 
 from harness.core.errors import InputError
-from harness.reproduction import Checked, Finding, check_records, compare_records, tolerances
-from harness.reproduction.findings import differing
+from harness.reproduction.findings import Check, Finding, check_records, compare_records, differing, tolerances
 from harness.results.records import Dataset, Result, ResultStore
 
 OLD = record("muse", "sts17", "en-en", {"spearman": 80.0, "pearson": 79.0})
@@ -117,7 +116,7 @@ def test_a_tolerance_stays_when_the_same_is_measured_again(tmp_path: Any) -> Non
     assert "tolerance" not in (tmp_path / "records/muse/sts17.json").read_text()
 
 
-def statuses(checked: list[Checked]) -> dict[str, str]:
+def statuses(checked: list[Check]) -> dict[str, str]:
     return {one.name: " ".join(f.kind for f in one.findings) or one.skipped or "agrees" for one in checked}
 
 

@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from harness.reproduction import CACHE, Checked, Finding, github, junit, text, verdict
+from harness.reproduction.findings import CACHE, Check, Finding
+from harness.reproduction.render import github, junit, text, verdict
 from harness.results.records import RecordKey
 
 SCORE = Finding("score", "spearman", "spearman 80 -> 79 (-1)", 80.0, 79.0, 0.05, "p 0.012")
@@ -17,11 +18,11 @@ DATA = Finding("data", "a.txt", "data: a.txt: sha256 1 -> 2", "1", "2")
 HOSTILE = Finding("failed", "encoder", "100 %: <b>&\x00\x1b[0m]]>, 'a'\r\nsecond: line", "stored", "failed")
 VISIBLE = "100 %: <b>&\\x00\\x1b[0m]]>, 'a'\\r\nsecond: line"  # an annotation may have lines
 CHECKED = [
-    Checked(RecordKey("muse", "sts17", "en-en"), seconds=1.25),
-    Checked(RecordKey("muse", "sts17", "es-es"), (SCORE, DATA), seconds=2.0),
-    Checked(RecordKey("muse", "tatoeba", "deu"), skipped="no tatoeba data here"),
-    Checked(RecordKey("x", "bucc", "de-en@ntrex"), (HOSTILE,)),
-    Checked(RecordKey("x", *CACHE), (Finding("cache", "vectors", "cache: 1 of 2", "2", "1 stale"),)),
+    Check(RecordKey("muse", "sts17", "en-en"), seconds=1.25),
+    Check(RecordKey("muse", "sts17", "es-es"), (SCORE, DATA), seconds=2.0),
+    Check(RecordKey("muse", "tatoeba", "deu"), skipped="no tatoeba data here"),
+    Check(RecordKey("x", "bucc", "de-en@ntrex"), (HOSTILE,)),
+    Check(RecordKey("x", *CACHE), (Finding("cache", "vectors", "cache: 1 of 2", "2", "1 stale"),)),
 ]
 
 
@@ -77,7 +78,7 @@ def test_github_annotations_parse_back() -> None:
 
 def test_github_properties_with_what_separates_them() -> None:
     """A folder whose name has the characters that end a property, or begin an escape."""
-    [line] = github([Checked(RecordKey("x", "bucc", "de-en"), (DATA,))], Path("a,b:c%41")).splitlines()
+    [line] = github([Check(RecordKey("x", "bucc", "de-en"), (DATA,))], Path("a,b:c%41")).splitlines()
     assert line.startswith("::error file=a%2Cb%3Ac%2541/records/x/bucc.json,title=x/bucc/de-en%3A data::")
 
 
@@ -87,11 +88,11 @@ def test_no_failure_no_annotation() -> None:
 
 def test_what_is_said_of_p_values_is_said_once() -> None:
     note = "p-values are not corrected for their number"
-    with_p = Checked(RecordKey("muse", "sts17", "ar-ar"), (SCORE, SCORE))
+    with_p = Check(RecordKey("muse", "sts17", "ar-ar"), (SCORE, SCORE))
     assert text([*CHECKED, with_p]).splitlines().count(note) == 1
     in_interval = replace(SCORE, significance="old value in [75.8, 81.7]")
-    assert note not in text([Checked(RecordKey("muse", "sts17", "ar-ar"), (in_interval,))])
-    assert note not in text([Checked(RecordKey("muse", "sts17", "ar-ar"), (DATA,))])
+    assert note not in text([Check(RecordKey("muse", "sts17", "ar-ar"), (in_interval,))])
+    assert note not in text([Check(RecordKey("muse", "sts17", "ar-ar"), (DATA,))])
 
 
 def test_text_ends_with_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,5 +107,5 @@ def test_text_ends_with_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     [row] = [line for line in printed if line.startswith("muse/sts17/es-es") and "score" in line]
     assert row.split() == ["muse/sts17/es-es", "score", "spearman", "80.0000", "79.0000", "-1.0000", "p", "0.012"]
     assert "  muse tatoeba: 1 record, no tatoeba data here: deu" in printed
-    good_cache = Checked(RecordKey("muse", *CACHE))  # is no record
+    good_cache = Check(RecordKey("muse", *CACHE))  # is no record
     assert text([*CHECKED[:1], good_cache]) == "passed: 1 agree, 0 fail, 0 not checked"

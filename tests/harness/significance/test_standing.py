@@ -9,10 +9,9 @@ import pytest
 from result_records import record, sts
 
 from harness.core.errors import InputError
-from harness.resampling.holm import holm
 from harness.results.records import Result
 from harness.results.statistics import Entry, Statistics, digest
-from harness.statistics.board import Board, Standing
+from harness.statistics.board import Board, Standing, holm
 
 
 def standing(results: list[Result], metric: str, statistics: Statistics) -> Standing:

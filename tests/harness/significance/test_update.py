@@ -15,9 +15,9 @@ from measured_rows import N, store_measured, sts_rows
 
 from harness.core.errors import InputError
 from harness.resampling.bootstrap import bca_interval, bootstrap
+from harness.resampling.metrics import average
 from harness.resampling.resamples import Resampling
-from harness.resampling.samples import average
-from harness.resampling.tests import compare
+from harness.resampling.tests import paired_tests
 from harness.results.records import Dataset, ResultStore
 from harness.results.statistics import StatisticsStore
 from harness.running.progress import Silent
@@ -89,7 +89,7 @@ def test_every_number_is_that_of_harness_stats(store: ResultStore) -> None:
                 )
             for i, first in enumerate(names):
                 tests = known.entries[first, subset].p.get(metric, {})
-                expected = {names[j]: compare(sample, [(i, j)], PLAN)[0].p for j in range(i + 1, len(names))}
+                expected = {names[j]: paired_tests(sample, [(i, j)], PLAN)[0].p for j in range(i + 1, len(names))}
                 assert tests == pytest.approx(expected, abs=1e-6)
 
 
@@ -206,7 +206,7 @@ def test_damaged_rows_are_said_and_left_out(store: ResultStore) -> None:
     file = rows_file(store.root, record.key, "npz")
     file.write_bytes(file.read_bytes()[:-50])
     notes = Notes()
-    update_statistics(store, [STS], PLAN, notes)
+    update_statistics(store, [STS], PLAN, notes.note)
     found = entries(store)
     assert sum("es-es.npz: not the rows of the stored result" in note for note in notes.said) == 1
     assert ("good", "es-es") not in found and ("good", "avg-same") not in found
@@ -234,7 +234,7 @@ def test_a_task_of_another_package(store: ResultStore) -> None:
         return sts17.correlations(rows)
 
     notes = Notes()
-    update_statistics(store, [replace(STS, aggregate=fragile, resample=None)], PLAN, notes)
+    update_statistics(store, [replace(STS, aggregate=fragile, resample=None)], PLAN, notes.note)
     assert any("no intervals of sts17 en-en: ZeroDivisionError: no repeated items" in note for note in notes.said)
 
 
@@ -245,7 +245,7 @@ def test_damaged_statistics_are_said_and_made_again(store: ResultStore, content:
     good = file.read_bytes()
     file.write_bytes(content)
     notes = Notes()
-    update_statistics(store, [STS], PLAN, notes)
+    update_statistics(store, [STS], PLAN, notes.note)
     assert file.read_bytes() == good
     [warning] = [note for note in notes.said if note.startswith("warning")]
     assert "sts17.json: no statistics (" in warning and "made again" in warning and "\n" not in warning

@@ -13,10 +13,9 @@ from scipy.stats import binomtest, spearmanr
 from harness.core.errors import InputError
 from harness.resampling import resamples as module
 from harness.resampling.bootstrap import Interval, bca_interval, bootstrap, bootstrap_each, percentile_interval
-from harness.resampling.metrics import mean, spearman
-from harness.resampling.ranks import rank_intervals
+from harness.resampling.metrics import Sample, average, mean, spearman
 from harness.resampling.resamples import Resampling, Units, bootstrap_counts, independent, join, leave_one_out, swaps
-from harness.resampling.samples import Sample, average
+from harness.resampling.tests import rank_intervals
 
 
 def rho(gold, score):

@@ -9,9 +9,8 @@ import pytest
 from samples import correlation
 
 from harness.resampling.bootstrap import bca_interval, bootstrap, percentile_interval
-from harness.resampling.metrics import spearman
+from harness.resampling.metrics import Sample, average, spearman
 from harness.resampling.resamples import Resampling, independent
-from harness.resampling.samples import Sample, average
 from harness.resampling.tests import bootstrap_p, randomisation_p
 
 TIMES = 300

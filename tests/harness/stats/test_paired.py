@@ -14,11 +14,10 @@ from scipy.stats import pearsonr, rankdata
 
 from harness.core.errors import InputError
 from harness.resampling.bootstrap import bootstrap
-from harness.resampling.holm import holm
-from harness.resampling.metrics import f1, mean, pearson, spearman
+from harness.resampling.metrics import Sample, average, f1, mean, pearson, spearman
 from harness.resampling.resamples import Resampling, independent, join
-from harness.resampling.samples import Sample, average
-from harness.resampling.tests import bootstrap_p, compare, randomisation_p
+from harness.resampling.tests import bootstrap_p, paired_tests, randomisation_p
+from harness.statistics.board import holm
 
 
 def two_encoders(n=80, seed=0, errors=(0.5, 0.65)):
@@ -73,7 +72,7 @@ def test_both_tests_are_near_williams_test():
         expected = williams(gold, a, b)
         sample = Sample(pearson(gold, [a, b]), independent(250))
         replicates = bootstrap(sample)
-        (found,) = compare(sample, [(0, 1)], replicates=replicates)
+        (found,) = paired_tests(sample, [(0, 1)], replicates=replicates)
         assert found.p == pytest.approx(expected, abs=0.01 + 0.5 * expected)
         assert bootstrap_p(replicates.difference(0, 1))[0] == pytest.approx(expected, abs=0.01 + 0.5 * expected)
 
@@ -89,7 +88,7 @@ def test_a_p_value_counts_the_observed_exchange_too():
 def test_an_encoder_does_not_differ_from_itself():
     gold, (a, _) = two_encoders()
     sample, plan = Sample(spearman(gold, [a, a]), independent(80)), Resampling(resamples=200)
-    (found,) = compare(sample, [(0, 1)], plan)
+    (found,) = paired_tests(sample, [(0, 1)], plan)
     assert (found.difference, found.low, found.high, found.effect_size) == (0, 0, 0, 0)
     assert (found.p, *bootstrap_p(bootstrap(sample, plan).difference(0, 1))) == (1, 1)
 
@@ -98,7 +97,7 @@ def test_a_comparison_turned_round_has_the_other_sign_and_the_same_p_value():
     gold, similarities = two_encoders()
     sample, plan = Sample(spearman(gold, similarities), independent(80)), Resampling(resamples=2000)
     replicates = bootstrap(sample, plan)
-    one, other = compare(sample, [(0, 1), (1, 0)], replicates=replicates)
+    one, other = paired_tests(sample, [(0, 1), (1, 0)], replicates=replicates)
     assert (one.difference, one.effect_size) == pytest.approx((-other.difference, -other.effect_size))
     assert (one.low, one.high) == pytest.approx((-other.high, -other.low))
     assert (one.p, one.units) == (other.p, 80)
@@ -120,13 +119,13 @@ def test_clusters_are_exchanged_together():
 
 def test_the_effect_size_of_a_mean_is_cohens_d_of_the_differences():
     a, b = np.random.default_rng(1).random((2, 60))
-    (found,) = compare(Sample(mean([a, b]), independent(60)), [(0, 1)], Resampling(resamples=100))
+    (found,) = paired_tests(Sample(mean([a, b]), independent(60)), [(0, 1)], Resampling(resamples=100))
     assert found.effect_size == pytest.approx((a - b).mean() / (a - b).std(ddof=1))
 
 
 def test_too_few_units_give_no_p_value():
     sample, plan = Sample(mean(np.eye(2)), independent(2)), Resampling(resamples=10)
-    (found,) = compare(sample, [(0, 1)], plan)
+    (found,) = paired_tests(sample, [(0, 1)], plan)
     assert found.difference == 0
     assert np.isnan(
         [found.low, found.high, found.p, found.effect_size, *bootstrap_p(bootstrap(sample, plan).difference(0, 1))]

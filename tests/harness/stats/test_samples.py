@@ -11,8 +11,8 @@ from scipy.stats import spearmanr
 
 from harness.core.errors import InputError
 from harness.resampling.bootstrap import bca_interval, bootstrap
+from harness.resampling.metrics import average
 from harness.resampling.resamples import Resampling, bootstrap_counts
-from harness.resampling.samples import average
 from harness.statistics.evidence import sample_of
 from harness.tasks import get_task
 
