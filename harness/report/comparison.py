@@ -71,7 +71,7 @@ def _of_two(compared: Sequence[Compared], encoders: Sequence[str], alpha: float)
         values = [_value(one, name, name in one.standing.best) for name in encoders]
         rows.append(Row((Cell(one.subset), *values, *_difference_cells(one, difference), *last), bool(one.parts)))
     if is_bias:
-        notes = [Note("p ... = 0: an encoder's bias against zero, corrected by Holm over encoders and biases")]
+        notes = [Note("p ... = 0: an encoder's difference against zero, corrected by Holm over encoders and subsets")]
     else:
         notes = [
             Note(f"result: of {first}; win or loss where p (Holm) < {alpha:g}"),
@@ -106,7 +106,7 @@ def _of_many(compared: Sequence[Compared], encoders: Sequence[str], alpha: float
             cells = [cell for pair in zip(cells, tests, strict=True) for cell in pair]
         rows.append(Row((Cell(one.subset), *cells), bool(one.parts)))
     if is_bias:
-        note = Note("p: the bias against zero, corrected by Holm over encoders and biases")
+        note = Note("p: the difference against zero, corrected by Holm over encoders and subsets")
     else:
         meaning = (
             f": the best, and all that are not significantly worse than it (p >= {alpha:g}, corrected by Holm over "
@@ -163,7 +163,7 @@ def _win_tie_loss(compared: Sequence[Compared], encoders: Sequence[str], alpha: 
 
 
 def _legend(plan: Resampling, n_encoders: int) -> list[str]:
-    corrected = "over the sets of all tasks, the averages, and the biases, each by themselves"
+    corrected = "over the sets of all tasks, the averages, and the subsets of differences, each by themselves"
     if n_encoders > 2:
         corrected = "over the encoders that are held against the best; in win / tie / loss, of each pair over the sets"
     return [

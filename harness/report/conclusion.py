@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import isnan
 
 from harness.core.names import Subset
-from harness.protocol.described import described
+from harness.protocol.described import described, metric_of, title_of
 from harness.report.cells import Cell
 from harness.report.cells import Kind as CellKind
 from harness.report.cells import p_text as p_text
@@ -15,7 +15,7 @@ from harness.statistics.comparison import Compared, Difference, Kind, win_tie_lo
 
 
 def conclusion(compared: Sequence[Compared], encoders: Sequence[str], alpha: float) -> str:
-    """What may be concluded at level alpha: over the sets, of the main average of each task, of the language bias.
+    """What may be concluded at level alpha: over the sets, of each task's main average, of differences (language bias).
 
     One sentence for two encoders, one for each of these for more.
     """
@@ -107,7 +107,8 @@ def _on_bias(one: Compared, encoders: Sequence[str]) -> str:
         f"{value_cell(value, 'difference').text} with {encoder} ({_p_is(one.p_zero[encoder])} against 0)"
         for encoder, value in one.values.items()
     ]
-    text = f"the language bias on {one.subset} is {', '.join(texts)}"
+    heading = metric_of(one.task, one.metric).heading
+    text = f"{title_of(one.task)} on {one.subset}: {heading} {', '.join(texts)}"
     difference = one.between(*encoders) if len(encoders) == 2 else None
     if difference:
         text += f", a difference of {difference_text(difference, 'bias')}, {_p_is(difference.p_holm)}"

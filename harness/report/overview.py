@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from harness.core.names import Subset
 from harness.protocol.described import overview_columns, subset_order, task_order
+from harness.protocol.registry import get_task
 from harness.report.cells import Cell, Column, Note, Row, Table
 from harness.report.figures import Figures
 from harness.report.footnotes import shorten
@@ -23,8 +24,6 @@ def overview(results: Sequence[Result], statistics: Mapping[str, Statistics] | N
 
 
 def _overview(results: Sequence[Result], statistics: Mapping[str, Statistics]) -> Table | None:
-    encoders, order_note = rank_encoders("sts17", results, "spearman")
-    labels, marks = encoder_labels(results, encoders)
     columns: list[Column] = []
     keys: list[Key] = []
     for task in task_order(result.task for result in results):
@@ -35,6 +34,9 @@ def _overview(results: Sequence[Result], statistics: Mapping[str, Statistics]) -
                 keys.append((task, subset, column.metric))
     if not keys:
         return None
+    first_task = keys[0][0]
+    encoders, order_note = rank_encoders(first_task, results, get_task(first_task).main_metric)
+    labels, marks = encoder_labels(results, encoders)
     figures = Figures(Board(results, statistics))
     rows = encoder_rows(figures, encoders, labels, keys)
     of_sample = Subset.parse(results[0].subset).is_sample

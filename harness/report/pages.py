@@ -138,8 +138,8 @@ def _overview_page(
     return _join(
         _GENERATED,
         "# Results",
-        "Every number was measured with this harness; the records are in `records/`. Of BUCC and Tatoeba only one "
-        "column a set is shown here; the pages have the rest.",
+        "Every number was measured with this harness; the records are in `records/`. The columns that are not shown "
+        "here are on the pages of the tasks.",
         "\n".join([*(f"- {_link(task)}" for task in tasks), *others]),
         *(markdown(table, level=2) for table in overview(results, statistics)),
         "## How to repeat it",

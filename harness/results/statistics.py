@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from math import isfinite, nan
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from typing import Any, TypedDict
 
 from harness.core.errors import InputError
 from harness.core.files import locked, refuse_way_out, write_atomically, writing
@@ -22,22 +22,8 @@ from harness.results.records import Result, ResultStore
 
 Key = tuple[str, str]
 """Encoder and subset."""
-JOINING: Final = "joining"
-"""Under which name an entry of a language bias has `harness.statistics.Joining.as_dict`."""
-
-
-class JoiningValues(TypedDict):
-    """`harness.statistics.Joining.as_dict`, as far as types tell: `cost` has a row and a column a set."""
-
-    sets: list[str]
-    cost: list[list[Number]]
-    shift: list[Number]
-
-
-class More(TypedDict, total=False):
-    """What else a task keeps (`JOINING`)."""
-
-    joining: JoiningValues
+More = dict[str, object]
+"""What else a task keeps (`harness.tasks.Task.detail`), as JSON values: whoever reads one checks what it is."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +43,7 @@ class Entry:
     interval: dict[str, tuple[float, float]] = field(default_factory=dict)
     p: dict[str, dict[str, float]] = field(default_factory=dict)
     p_zero: dict[str, float] = field(default_factory=dict)
-    more: More = field(default_factory=More)
+    more: More = field(default_factory=dict)
 
     def merged(self, new: Entry) -> Entry:
         """With the numbers of another entry of the same record."""

@@ -16,7 +16,7 @@ torch.set_num_threads(1)
 
 from safetensors.numpy import load_file  # noqa: E402
 
-from baselines import sentence_transformer  # noqa: E402
+from baselines.adapters import sentence_transformer  # noqa: E402
 from distill.students import (  # noqa: E402
     RECORD_FILE,
     interpolate,

@@ -89,7 +89,7 @@ def test_a_large_set_is_not_kept_in_memory(tmp_path: Path, monkeypatch: pytest.M
         [replace(task, load=lambda s: loaded.append(s) or task.load(s))], bundled_sample(), ["avg-same@sample"]
     )
     [planned] = plan
-    monkeypatch.setattr("harness.running.measure._KEPT_BYTES", sum(f.stat().st_size for f in planned.sources[0].files))
+    monkeypatch.setattr("harness.running.plan._KEPT_BYTES", sum(f.stat().st_size for f in planned.sources[0].files))
     items = Items()
     for _ in range(2):
         items.read(plan)
