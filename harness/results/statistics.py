@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from math import isfinite, nan
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
+
+import msgspec
 
 from harness.core.errors import InputError
 from harness.core.files import locked, refuse_way_out, write_atomically, writing
@@ -94,9 +96,13 @@ def digest(result: Result) -> str:
     return sha256(text.encode()).hexdigest()[:12]
 
 
+# Lists as JSON has them, not tuples: what is equal to what was read needs no look for unknown fields.
+_Ends = Annotated[list[Number | None], msgspec.Meta(min_length=2, max_length=2)]
+
+
 class _OfEntry(TypedDict):
     of: str
-    interval: dict[str, tuple[Number | None, Number | None]]
+    interval: dict[str, _Ends]
 
 
 class _EntryValues(_OfEntry, total=False):
