@@ -49,8 +49,9 @@ def show(
 
     Keys of csv and json: encoder, task, subset, metric, value, low, high, interval (how it and the tests were made),
     is_best (true, false, empty if not tested), p_best (against the best, corrected by Holm over the encoders that are
-    shown), p_zero (language bias against zero, corrected so too), n, signature, source ("measured", or a citation),
-    fingerprint, dataset, dataset_sha256, created; with --published also row, measured, difference, note.
+    shown), p_zero (a difference such as language bias, against zero, corrected so too), n, signature, source
+    ("measured", or a citation), fingerprint, dataset, dataset_sha256, created; with --published also row, measured,
+    difference, note.
     """
     from harness.core.errors import unknown_name
     from harness.report.render import render, render_long

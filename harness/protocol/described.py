@@ -43,11 +43,10 @@ _PUBLISHED_ONLY = (
 @cache
 def described(task: str) -> Task | Unmeasured:
     """What is known of a task; of one that is not installed, its name."""
-    known = next((one for one in _PUBLISHED_ONLY if one.name == task), None)
     try:
-        return known or get_task(task)
+        return get_task(task)
     except InputError:
-        return Unmeasured(task)
+        return next((known for known in _PUBLISHED_ONLY if known.name == task), Unmeasured(task))
 
 
 def title_of(task: str) -> str:

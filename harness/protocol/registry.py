@@ -13,8 +13,14 @@ _ORDER = ("sts17", "language-bias", "bucc", "tatoeba", "korsts")
 
 
 @cache
-def _entry_points() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=GROUP)}
+def _entry_points() -> dict[str, list[EntryPoint]]:
+    """The entry points by name; several of one name where packages disagree on what it means."""
+    entries: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group=GROUP):
+        same_name = entries.setdefault(entry.name, [])
+        if all(entry.value != other.value for other in same_name):
+            same_name.append(entry)
+    return entries
 
 
 def task_names() -> list[str]:
@@ -24,15 +30,24 @@ def task_names() -> list[str]:
 
 
 def get_task(name: str) -> Task:
-    """The task of that name. Raises InputError, with the nearest matches, if there is none."""
+    """The task of that name.
+
+    Raises:
+        InputError: there is none (with the nearest matches), two packages offer it, or it cannot be imported.
+    """
     entries = _entry_points()
     if name not in entries:
         raise unknown_name("task", name, entries)
-    entry = entries[name]
+    entry, *others = entries[name]
+    if others:
+        offers = ", ".join(f"{e.value} of {e.dist.name if e.dist else '?'}" for e in (entry, *others))
+        raise InputError(f"task {name!r} is offered more than once ({offers}); uninstall all but one package")
     try:
         task = entry.load()
-    except Exception as error:  # a third party's package may fail in any way
-        raise InputError(f"task {name!r} ({entry.value}) cannot be imported: {' '.join(str(error).split())}") from error
+    except (Exception, SystemExit) as error:  # a third party's package may fail in any way
+        from harness.encoders.registry import one_line  # imported here: `show` needs nothing else of it
+
+        raise InputError(f"task {name!r} ({entry.value}) cannot be imported: {one_line(error)}") from error
     if not isinstance(task, Task):
         raise InputError(f"task {name!r}: {entry.value} is no harness.tasks.Task")
     if task.name != name:  # its results would be stored as another task's

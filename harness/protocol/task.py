@@ -157,7 +157,7 @@ class Task:
         resample: the sample of one metric (its name) from each encoder's rows of one subset, for intervals and tests;
             by default `aggregate` is called for every resample, which is slower.
         display: how results are shown.
-        detail: what is kept of a record's rows beside intervals and tests, as JSON values, for `page`.
+        detail: what is kept of a set's rows beside intervals and tests, as JSON values by name, for `page`.
         page: what the task's page has beside its tables, from its results and their statistics.
     """
 

@@ -78,7 +78,7 @@ def _score_notes(encoders: Sequence[str], alpha: float, *, is_bias: bool) -> lis
     is_pair = len(encoders) == 2
     if is_bias:
         subject = "p ... = 0: an encoder's" if is_pair else "p: the"
-        return [Note(f"{subject} bias against zero, corrected by Holm over encoders and biases")]
+        return [Note(f"{subject} difference against zero, corrected by Holm over encoders and subsets")]
     if is_pair:
         return [
             Note(f"result: of {encoders[0]}; win or loss where p (Holm) < {alpha:g}"),
@@ -146,7 +146,7 @@ def _win_tie_loss(comparisons: Sequence[Comparison], encoders: Sequence[str], al
 
 
 def _legend(plan: Resampling, n_encoders: int) -> list[str]:
-    corrected = "over the sets of all tasks, the averages, and the biases, each by themselves"
+    corrected = "over the sets of all tasks, the averages, and the subsets of differences, each by themselves"
     if n_encoders > 2:
         corrected = "over the encoders that are held against the best; in win / tie / loss, of each pair over the sets"
     return [

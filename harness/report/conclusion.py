@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from math import isnan
 
 from harness.core.names import Subset
-from harness.protocol.described import described
+from harness.protocol.described import described, metric_of, title_of
 from harness.report.cells import Cell, CellKind, p_text
 from harness.resampling.bootstrap import Interval
 from harness.statistics.comparison import Comparison, ComparisonKind, Difference, WinTieLoss, win_tie_loss
 
 
 def conclusion(comparisons: Sequence[Comparison], encoders: Sequence[str], alpha: float) -> str:
-    """What may be concluded at level alpha: over the sets, of the main average of each task, of the language bias.
+    """What may be concluded at level alpha: over the sets, of each task's main average, of differences (language bias).
 
     It is one sentence for two encoders, and one for each of these subjects for more.
     """
@@ -127,7 +127,8 @@ def _on_bias(comparison: Comparison, encoders: Sequence[str]) -> str:
         f"{value_cell(value, 'difference').text} with {encoder} ({_p_is(comparison.p_zero[encoder])} against 0)"
         for encoder, value in comparison.values.items()
     ]
-    text = f"the language bias on {comparison.subset} is {', '.join(texts)}"
+    heading = metric_of(comparison.task, comparison.metric).heading
+    text = f"{title_of(comparison.task)} on {comparison.subset}: {heading} {', '.join(texts)}"
     difference = comparison.between(*encoders) if len(encoders) == 2 else None
     if difference:
         text += f", a difference of {_difference_text(difference, 'bias')}, {_p_is(difference.p_holm)}"

@@ -17,6 +17,7 @@ from harness.core.errors import InputError
 from harness.core.files import refuse_special, refuse_way_out, write_atomically
 from harness.core.names import Subset, check_name
 from harness.protocol.described import described, overview_columns, subset_order, task_order, title_of
+from harness.protocol.registry import get_task
 from harness.protocol.task import Page, Task
 from harness.published import PublishedScore, published_scores
 from harness.published.mteb_import import imported_scores
@@ -149,8 +150,8 @@ def _overview_page(
     return _join(
         _GENERATED,
         "# Results",
-        "Every number was measured with this harness; the records are in `records/`. Of BUCC and Tatoeba only one "
-        "column a set is shown here; the pages have the rest.",
+        "Every number was measured with this harness; the records are in `records/`. The columns that are not shown "
+        "here are on the pages of the tasks.",
         "\n".join([*(f"- {_link(task)}" for task in tasks), *others]),
         *(markdown(table, level=2) for table in _overviews(results, statistics)),
         "## How to repeat it",
@@ -169,8 +170,6 @@ def _overviews(results: Sequence[Result], statistics: Mapping[str, Statistics]) 
 
 
 def _overview(results: Sequence[Result], statistics: Mapping[str, Statistics]) -> Table | None:
-    encoders, order_note = rank_encoders("sts17", results, "spearman")
-    labels, marks = encoder_labels(results, encoders)
     columns: list[Column] = []
     keys: list[Key] = []
     for task in task_order(result.task for result in results):
@@ -181,6 +180,9 @@ def _overview(results: Sequence[Result], statistics: Mapping[str, Statistics]) -
                 keys.append((task, subset, column.metric))
     if not keys:
         return None
+    first_task = keys[0][0]
+    encoders, order_note = rank_encoders(first_task, results, get_task(first_task).main_metric)
+    labels, marks = encoder_labels(results, encoders)
     figures = Figures(Board(results, statistics))
     is_sample = Subset.parse(results[0].subset).is_sample
     title = f"All tasks{' (bundled sample)' if is_sample else ''}, scores x 100"

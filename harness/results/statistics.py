@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from math import isfinite, nan
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from typing import Annotated, Any
+
+import msgspec
 
 from harness.core.errors import InputError
 from harness.core.files import locked, refuse_way_out, write_atomically, writing
@@ -22,22 +24,11 @@ from harness.results.records import Result, ResultStore
 
 Key = tuple[str, str]
 """Encoder and subset."""
-JOINING: Final = "joining"
-"""The key under which an entry of a language bias has `harness.tasks.language_bias.Joining.as_dict`."""
+More = dict[str, object]
+"""What a task keeps beside intervals and tests (`Task.detail`), as JSON values; whoever reads one checks what it is."""
 
-
-class JoiningValues(TypedDict):
-    """The type of `harness.tasks.language_bias.Joining.as_dict`; `cost` has a row and a column per set."""
-
-    sets: list[str]
-    cost: list[list[Number]]
-    shift: list[Number]
-
-
-class More(TypedDict, total=False):
-    """What a task keeps beside intervals and tests (`JOINING`)."""
-
-    joining: JoiningValues
+# Lists as JSON has them, not tuples: what is equal to what was read needs no look for unknown fields.
+_Ends = Annotated[list[Number | None], msgspec.Meta(min_length=2, max_length=2)]
 
 
 @dataclass(frozen=True)
@@ -57,7 +48,7 @@ class Entry:
     interval: dict[str, tuple[float, float]] = field(default_factory=dict)
     p: dict[str, dict[str, float]] = field(default_factory=dict)
     p_zero: dict[str, float] = field(default_factory=dict)
-    more: More = field(default_factory=More)
+    more: More = field(default_factory=dict)
 
     def merged(self, new: Entry) -> Entry:
         """This entry with the numbers of another one of the same record."""
@@ -113,10 +104,10 @@ class _StoredEntry:
     """An entry as the file has it: null in place of NaN."""
 
     of: str
-    interval: dict[str, tuple[Number | None, Number | None]]
+    interval: dict[str, _Ends]
     p: dict[str, dict[str, Probability | None]] = field(default_factory=dict)
     p_zero: dict[str, Probability | None] = field(default_factory=dict)
-    more: More = field(default_factory=More)
+    more: More = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

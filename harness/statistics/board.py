@@ -93,6 +93,7 @@ class Board:
             self._results.setdefault((result.task, result.subset), {})[result.encoder] = result
         self._statistics = statistics
         self._standings: dict[Key, Standing] = {}
+        self._p_zero: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
 
     def results(self, task: str, subset: str) -> dict[str, Result]:
         """The results on one subset, by encoder."""
@@ -100,7 +101,7 @@ class Board:
 
     def statistics(self, task: str) -> Statistics:
         """The intervals and tests of a task; empty ones if there are none."""
-        return self._statistics.get(task, Statistics())
+        return self._statistics.get(task) or Statistics()
 
     def entry(self, result: Result) -> Entry | None:
         """The intervals and tests of one record."""
@@ -127,15 +128,17 @@ class Board:
 
     def p_zero(self, result: Result, metric: str) -> float | None:
         """The p-value of a difference against zero, corrected by Holm over all of the task; None if there is none."""
-        tests = {
-            (encoder, subset): entry.p_zero[metric]
-            for (task, subset), results in self._results.items()
-            if task == result.task
-            for encoder, other in results.items()
-            if (entry := self.entry(other)) and metric in entry.p_zero
-        }
-        corrected = dict(zip(tests, holm(list(tests.values())), strict=True))
-        return corrected.get((result.encoder, result.subset))
+        key = result.task, metric
+        if key not in self._p_zero:
+            tests = {
+                (encoder, subset): entry.p_zero[metric]
+                for (task, subset), results in self._results.items()
+                if task == result.task
+                for encoder, other in results.items()
+                if (entry := self.entry(other)) and metric in entry.p_zero
+            }
+            self._p_zero[key] = dict(zip(tests, holm(list(tests.values())), strict=True))
+        return self._p_zero[key].get((result.encoder, result.subset))
 
     def resampling(self, result: Result) -> str | None:
         """The signature of the resampling behind a record's intervals and tests; None if it has none."""

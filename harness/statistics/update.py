@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from typing import cast
 
 from harness.core.errors import HarnessError, InputError
 from harness.encoders.registry import one_line
@@ -16,7 +16,7 @@ from harness.resampling.bootstrap import bca_interval
 from harness.resampling.resamples import Resampling
 from harness.resampling.tests import bootstrap_p
 from harness.results.records import Result, ResultStore
-from harness.results.statistics import Entry, Key, More, Statistics, StatisticsStore, digest
+from harness.results.statistics import Entry, Key, Statistics, StatisticsStore, digest
 from harness.statistics.evidence import Evidence
 from harness.statistics.rows import has_rows, rows_of
 
@@ -141,7 +141,8 @@ def _missing(task: Task, records: Mapping[Key, Result], known: Statistics, rows:
             if pairs := [(a.encoder, b.encoder) for a, b in untested if {a.encoder, b.encoder} <= ready]:
                 missing.pairs[metric.name] = pairs
         if task.detail:
-            without = [r for r in comparable if not ((entry := known.entry(r)) and entry.more)]
+            # Of an average there are no rows of its own.
+            without = [r for r in comparable if not r.parts and not ((entry := known.entry(r)) and entry.more)]
             missing.details = [r.encoder for r in without if rows.are_there(r)]
         if missing.encoders:
             yield missing
@@ -154,7 +155,8 @@ def _computed(
     entries = {name: Entry(digests[name, missing.subset]) for name in parts}
     for name in missing.details:
         if name in parts and task.detail:
-            entries[name].more.update(cast(More, task.detail(parts[name][0])))
+            # What cannot be stored is met here, where it stops nothing else.
+            entries[name].more.update(json.loads(json.dumps(task.detail(parts[name][0]), allow_nan=False)))
     evidence = Evidence(task, parts, plan)
     intervals = {metric: [name for name in names if name in parts] for metric, names in missing.intervals.items()}
     differences = {metric.name for metric in task.metrics if metric.kind == "difference"}

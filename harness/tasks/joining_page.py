@@ -8,16 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from statistics import fmean
+from typing import TypedDict
+
+import msgspec
 
 from harness.core import escaping
 from harness.core.errors import InputError
 from harness.core.names import Subset, check_name
+from harness.core.schema import Number
 from harness.protocol.described import described
 from harness.report.cells import Cell, Column, Note, Row, Table
 from harness.report.markdown import markdown
 from harness.report.tables import encoder_labels, rank_encoders, split_sample, tag_notes
 from harness.results.records import Result
-from harness.results.statistics import JOINING, JoiningValues, Statistics
+from harness.results.statistics import Statistics
 
 _SHIFT = (
     "mean rank of the cosines minus mean rank of the gold scores in the list of all sets, in per cent of its length; "
@@ -25,6 +29,16 @@ _SHIFT = (
 )
 _COST = "Spearman's rho x 100 of the two sets joined minus the mean of the two separate ones; negative: joining costs"
 _UNTESTED = Note("descriptive: not tested")
+JOINING = "joining"
+"""Under which name the statistics of a record have `JoiningValues`."""
+
+
+class JoiningValues(TypedDict):
+    """`harness.tasks.language_bias.Joining.as_dict`: `cost` has a row and a column for each set."""
+
+    sets: list[str]
+    cost: list[list[Number]]
+    shift: list[Number]
 
 
 def finer_view(results: Sequence[Result], statistics: Statistics) -> tuple[list[str], dict[str, str]]:
@@ -33,14 +47,14 @@ def finer_view(results: Sequence[Result], statistics: Statistics) -> tuple[list[
     They are of the largest group of sets that has joinings, once of real data and once of the bundled sample.
 
     Raises:
-        InputError: stored costs or shifts are not one a set.
+        InputError: stored costs or shifts are no numbers, or not one a set.
     """
     parts: list[str] = []
     files: dict[str, str] = {}
     for part in split_sample(results):
         task = part[0].task
         joinings = {
-            (r.subset, r.encoder): entry.more[JOINING]
+            (r.subset, r.encoder): _read(entry.more[JOINING], r)
             for r in part
             if (entry := statistics.entry(r)) and JOINING in entry.more
         }
@@ -50,10 +64,6 @@ def finer_view(results: Sequence[Result], statistics: Statistics) -> tuple[list[
         bases = {group: Subset.parse(group).base for group, _ in joinings}
         group = min(bases, key=lambda g: (order.index(bases[g]) if bases[g] in order else len(order), g))
         encoders = [e for e in rank_encoders(task, part, "actual")[0] if (group, e) in joinings]
-        for encoder in encoders:
-            values = joinings[group, encoder]
-            if {len(values["shift"]), len(values["cost"]), *map(len, values["cost"])} != {len(values["sets"])}:
-                raise InputError(f"the stored joinings of {encoder} on {group} are not one a set; measure them again")
         labels, _ = encoder_labels(part, encoders)
         tables = bias_tables({labels[e]: joinings[group, e] for e in encoders}, group)
         parts += [markdown(table, level=2) for table in tables]
@@ -63,6 +73,19 @@ def finer_view(results: Sequence[Result], statistics: Statistics) -> tuple[list[
             files[name] = heat_map(joinings[group, encoder], f"{encoder}, {group}")
             parts.append(f"![What joining two sets costs {escaping.markdown(encoder)}]({escaping.link_target(name)})")
     return parts, files
+
+
+def _read(stored: object, result: Result) -> JoiningValues:
+    try:
+        values = msgspec.convert(stored, JoiningValues)
+    except msgspec.ValidationError as error:
+        why = f"no numbers ({error})"
+    else:
+        if {len(values["shift"]), len(values["cost"]), *map(len, values["cost"])} == {len(values["sets"])}:
+            return values
+        why = "not one a set"
+    remedy = f"delete statistics/{result.task}.json, and `leaderboard run` makes it again"
+    raise InputError(f"the stored joinings of {result.encoder} on {result.subset} are {why}; {remedy}")
 
 
 def bias_tables(joinings: Mapping[str, JoiningValues], group: str) -> list[Table]:

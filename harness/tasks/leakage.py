@@ -67,7 +67,9 @@ def evaluation_sets() -> dict[str, Callable[[DataDir], Iterable[str]]]:
     Raises:
         InputError: an installed task cannot be imported.
     """
-    return {task.name: task.sentences for task in all_tasks() if task.sentences} | {"stsb": _stsb}
+    sets = {task.name: task.sentences for task in all_tasks() if task.sentences}
+    of_task = sets.get("stsb")  # another package may have a task of this name
+    return {**sets, "stsb": (lambda data: chain(of_task(data), _stsb(data))) if of_task else _stsb}
 
 
 def evaluation_sentences(data: DataDir, names: Iterable[str]) -> EvaluationSentences:

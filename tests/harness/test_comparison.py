@@ -309,7 +309,7 @@ def test_language_bias_is_tested_against_zero_and_wins_nothing():
     assert one.p_zero["biased"] < 0.05 < one.p_zero["fair"]
     assert win_tie_loss([one], "fair", "biased", 0.05) == {"win": 0, "tie": 0, "loss": 0} and not one.standing.best
     text = conclusion([one], ["fair", "biased"], 0.05)
-    assert text.startswith("the language bias on official6 is ") and "better" not in text
+    assert text.startswith("Language bias on official6: difference ") and "better" not in text
     (table,) = tables([one], ["fair", "biased"], PLAN, {"language-bias": "task:language-bias"})
     assert [cell.text for cell in table.rows[0].cells][-1] != "win" and table.note_texts[-1] == text
 

@@ -101,7 +101,7 @@ STATISTICS = [
             f'"interval": {{"spearman": [1, {HUGE}]}}',
             '"interval": {}, "p": {"spearman": {"e5": 7.0001}}',
             '"interval": {}, "p_zero": {"spearman": -0.1}',
-            '"interval": {}, "more": {"joining": {"sets": ["a"]}}',
+            '"interval": {}, "more": ["joining"]',
         )
     ),
 ]

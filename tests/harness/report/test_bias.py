@@ -192,8 +192,18 @@ def test_it_needs_nothing_else(large):
     assert not re.search(r"href|url\(|<script|<style|<image", text)
 
 
-@pytest.mark.parametrize("change", [{"cost": [[0, 1, 2], [1, 0, 2]]}, {"shift": [1.0]}, {"sets": []}, {"cost": [[0]]}])
-def test_statistics_of_another_shape_are_one_line(change):
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        *(({"cost": cost}, "not one a set") for cost in ([[0, 1, 2], [1, 0, 2]], [[0]])),
+        ({"shift": [1.0]}, "not one a set"),
+        ({"sets": []}, "not one a set"),
+        ({"shift": [1.0, "2"]}, r"no numbers \(Expected `float`, got `str` - at `\$.shift\[1\]`\)"),
+        ({"shift": [1.0, 1e300]}, "no numbers .*"),
+        ({"cost": None}, "no numbers .*"),
+    ],
+)
+def test_statistics_of_another_shape_are_one_line(change, why):
     good = {"sets": ["a", "b"], "cost": [[0, -1.5], [-1.5, 0]], "shift": [2.0, -2.0]}
     result = record("muse", "language-bias", "ten", {"expected": 70.0, "actual": 69.0, "difference": -1.0})
 
@@ -201,6 +211,7 @@ def test_statistics_of_another_shape_are_one_line(change):
         entry = Entry(digest(result), more={"joining": joining})
         return finer_view([result], Statistics(entries={("muse", "ten"): entry}))
 
+    remedy = "delete statistics/language-bias.json, and `leaderboard run` makes it again"
     assert list(view(good)[1]) == ["language-bias/muse-ten.svg"]
-    with pytest.raises(InputError, match=r"^the stored joinings of muse on ten are not one a set; measure them again$"):
+    with pytest.raises(InputError, match=f"^the stored joinings of muse on ten are {why}; {remedy}$"):
         view({**good, **change})
