@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import floor, isfinite
-from typing import Any
 
 from harness.core.names import Subset
 from harness.protocol.described import board_title, task_order
@@ -205,7 +204,7 @@ def _too_few_resamples(compared: Sequence[Compared], plan: Resampling) -> list[s
     ]
 
 
-def entries(compared: Sequence[Compared], encoders: Sequence[str], plan: Resampling) -> list[dict[str, Any]]:
+def entries(compared: Sequence[Compared], encoders: Sequence[str], plan: Resampling) -> list[dict[str, object]]:
     """One entry a set and pair of encoders, numbers in full precision; None where there is no value or no test.
 
     Keys: task, subset, metric, kind; first, second and for each its value, low, high, p_zero (of a bias); difference,
@@ -215,8 +214,8 @@ def entries(compared: Sequence[Compared], encoders: Sequence[str], plan: Resampl
     return [_entry(one, first, second, alpha) for one in compared for first, second in combinations(encoders, 2)]
 
 
-def _entry(one: Compared, first: str, second: str, alpha: float) -> dict[str, Any]:
-    entry: dict[str, Any] = {"task": one.task, "subset": one.subset, "metric": one.metric, "kind": one.kind}
+def _entry(one: Compared, first: str, second: str, alpha: float) -> dict[str, object]:
+    entry: dict[str, object] = {"task": one.task, "subset": one.subset, "metric": one.metric, "kind": one.kind}
     for place, name in (("first", first), ("second", second)):
         value = one.values.get(name)
         entry[place] = name

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from math import isfinite, nan
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from typing import Final, TypedDict
 
 from harness.core.errors import InputError
 from harness.core.files import locked, refuse_way_out, write_atomically, writing
@@ -237,7 +237,7 @@ def _text(value: object) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
-def _plain(entry: Entry) -> dict[str, Any]:
+def _plain(entry: Entry) -> dict[str, object]:
     parts = {
         "of": entry.of,
         "interval": {metric: [_rounded(end, 4) for end in ends] for metric, ends in entry.interval.items()},

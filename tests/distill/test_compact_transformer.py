@@ -23,7 +23,7 @@ torch.set_num_threads(1)
 from safetensors.numpy import load_file, save_file  # noqa: E402
 from tokenizers import Tokenizer  # noqa: E402
 
-from baselines import sentence_transformer  # noqa: E402
+from baselines.adapters import sentence_transformer  # noqa: E402
 from distill import transformer  # noqa: E402
 from distill.transformer import COMPACT_FILE, STUDENT, TRAINING, compacted, load, load_student, save_compact  # noqa: E402  # noqa: E402
 

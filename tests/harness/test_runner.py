@@ -21,7 +21,7 @@ from harness.encoders.cache import VectorCache
 from harness.results import records as results
 from harness.results.records import ResultStore
 from harness.results.statistics import StatisticsStore
-from harness.running.evaluate import measure_and_store, run_suite
+from harness.running.evaluate import Request, measure_and_store, run_suite
 from harness.running.measure import Run
 from harness.running.plan import Items, absent_sets, make_plan
 from harness.running.progress import Silent
@@ -89,7 +89,7 @@ def test_a_large_set_is_not_kept_in_memory(tmp_path: Path, monkeypatch: pytest.M
         [replace(task, load=lambda s: loaded.append(s) or task.load(s))], bundled_sample(), ["avg-same@sample"]
     )
     [planned] = plan
-    monkeypatch.setattr("harness.running.measure._KEPT_BYTES", sum(f.stat().st_size for f in planned.sources[0].files))
+    monkeypatch.setattr("harness.running.plan._KEPT_BYTES", sum(f.stat().st_size for f in planned.sources[0].files))
     items = Items()
     for _ in range(2):
         items.read(plan)
@@ -181,9 +181,9 @@ def test_what_is_no_encoder_is_refused_with_what_to_give() -> None:
 def test_a_task_without_data_is_named_with_what_to_give(tmp_path: Path) -> None:
     own = replace(tasks.get_task("sts17"), name="own", sources=lambda data: {})
     with pytest.raises(InputError, match="the bundled sample has no data set of own; give --data-dir or set HARNESS"):
-        run_suite(["chargrams"], [own], results=tmp_path)
+        run_suite(Request(["chargrams"], [own], results=tmp_path))
     with pytest.raises(InputError, match=f"no data set of own found in {tmp_path}; see `leaderboard data status`"):
-        run_suite(["chargrams"], [own], data_dir=tmp_path, results=tmp_path)
+        run_suite(Request(["chargrams"], [own], data_dir=tmp_path, results=tmp_path))
 
 
 def sts_data(root: Path, **scores: str) -> Path:
