@@ -18,7 +18,7 @@ from harness.encoders.cache import VectorCache
 from harness.encoders.encoder import Encoder
 from harness.encoders.registry import encoder_info, load_encoder, one_line, runs_code
 from harness.encoders.spec import parse_spec
-from harness.protocol.registry import get_task, task_names
+from harness.protocol import get_task, task_names
 from harness.protocol.task import Planned, Task
 from harness.reproduction.findings import CACHE, Checked, Finding, check_records, with_significance
 from harness.reproduction.significance import significance
@@ -26,8 +26,7 @@ from harness.reproduction.vectors import Audited
 from harness.results.records import RecordKey, Result, ResultStore
 from harness.running.evaluate import measure_and_store
 from harness.running.measure import Run
-from harness.running.plan import Items
-from harness.running.progress import Progress, Silent
+from harness.running.plan import Items, Progress, Silent
 
 
 @dataclass

@@ -7,8 +7,8 @@ from math import isnan
 from pathlib import Path
 
 from harness.core.errors import HarnessError
+from harness.protocol import get_task
 from harness.protocol.described import metric_of
-from harness.protocol.registry import get_task
 from harness.protocol.task import Rows, Task
 from harness.report.cells import Cell, p_text
 from harness.resampling.bootstrap import bca_interval

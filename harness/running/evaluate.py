@@ -24,8 +24,7 @@ from harness.protocol.task import Planned, Rows, Task
 from harness.results.records import Identity, RecordKey, Result, ResultStore, name_taken
 from harness.results.statistics import StatisticsStore
 from harness.running.measure import Failure, Run, averages_of
-from harness.running.plan import choose_data, choose_tasks, identity_of, plan_sets, sets_of
-from harness.running.progress import Progress, Silent
+from harness.running.plan import Progress, Silent, choose_data, choose_tasks, identity_of, plan_sets, sets_of
 from harness.statistics.rows import Measured, has_rows, rows_of, save_rows, stored_rows
 from harness.statistics.update import update_statistics
 

@@ -23,8 +23,7 @@ from harness.results.records import ResultStore
 from harness.results.statistics import StatisticsStore
 from harness.running.evaluate import Request, measure_and_store, run_suite
 from harness.running.measure import Run
-from harness.running.plan import Items, absent_sets, make_plan
-from harness.running.progress import Silent
+from harness.running.plan import Items, Silent, absent_sets, make_plan
 from harness.statistics.update import update_statistics
 
 ALL = [tasks.get_task(name) for name in tasks.task_names()]

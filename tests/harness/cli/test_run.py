@@ -237,7 +237,7 @@ def test_no_command_shows_the_help(leaderboard: Leaderboard) -> None:
 
 
 def test_a_bug_has_an_exit_code_of_its_own(leaderboard: Leaderboard, tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import harness.running.measure as r\nr.make_plan = None\n")
+    (tmp_path / "sitecustomize.py").write_text("import harness.running.plan as p\np.make_plan = None\n")
     done = leaderboard("run", "--encoder", "chargrams", PYTHONPATH=str(tmp_path))
     assert done.returncode == 70 and "Traceback" in done.stderr
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.stats
-from harness.significance import update
 from measured_rows import N, store_measured, sts_rows
 
 from harness.core.errors import InputError
@@ -21,7 +20,8 @@ from harness.resampling.samples import average
 from harness.resampling.tests import compare
 from harness.results.records import Dataset, ResultStore
 from harness.results.statistics import StatisticsStore
-from harness.running.progress import Silent
+from harness.running.plan import Silent
+from harness.statistics import update
 from harness.statistics.evidence import sample_of
 from harness.statistics.rows import rows_file
 from harness.statistics.update import update_statistics

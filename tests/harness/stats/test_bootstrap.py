@@ -11,12 +11,12 @@ from samples import accuracy, correlation
 from scipy.stats import binomtest, spearmanr
 
 from harness.core.errors import InputError
+from harness.resampling import resamples as module
 from harness.resampling.bootstrap import Interval, bca_interval, bootstrap, bootstrap_each, percentile_interval
 from harness.resampling.metrics import mean, spearman
 from harness.resampling.ranks import rank_intervals
 from harness.resampling.resamples import Resampling, Units, bootstrap_counts, independent, join, leave_one_out, swaps
 from harness.resampling.samples import Sample, average
-from harness.statistics import resamples as module
 
 
 def rho(gold, score):
