@@ -1,4 +1,4 @@
-"""What to run: tasks, the subsets that are in the data, and their items, each set read once; and who is told of it."""
+"""What to run: tasks, the subsets that are in the data, and their items, each set read once; and progress."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEPT_BYTES = 64 << 20  # of files, whose sentences then take three times as muc
 
 
 class Progress(Protocol):
-    """Who wants to know how far a run is."""
+    """What is told how far a run is."""
 
     def note(self, message: str) -> None:
         """Something worth saying that is neither a result nor a failure."""
@@ -140,7 +140,7 @@ def identity_of(encoder: str, fingerprint: str, task: Task, source: Source) -> I
 def plan_sets(
     tasks: Sequence[Task], data: DataDir, subsets: Sequence[str] = (), progress: Progress | None = None
 ) -> list[Planned]:
-    """What to measure (see `harness.running.measure.make_plan`); says what of the published data is not there.
+    """What to measure (see `make_plan`); says what of the published data is not there.
 
     Raises:
         InputError: there is nothing, or a name stands for nothing.

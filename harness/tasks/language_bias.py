@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.data import DataDir, Source
-from harness.data.sts17 import EXTENDED, STS_SUBSETS, STSPairs, sts_sources
+from harness.data.sts import EXTENDED, STS_SUBSETS, STSPairs, sts_sources
 from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Page, Rows, Task
 from harness.tasks.sts17 import complete_groups, correlations, load_set, sts_rows
 from harness.tasks.sts17 import data_sets as sts_data_sets

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness.core.errors import InputError
 from harness.data import DataDir, bundled_sample
-from harness.data.stsb import read_multi_mt, read_original
+from harness.data.sts import read_multi_mt, read_original
 from harness.protocol import all_tasks
 
 
