@@ -72,12 +72,7 @@ def distill(
     data_dir: DataDirOption = None,
     cache_dir: CacheDirOption = None,
     dim: Annotated[int | None, Option(metavar="N", min=1, show_default="the teacher's", help=_DIM_HELP)] = None,
-    init: Annotated[
-        str | None,
-        Option(
-            metavar="SPEC", help="A new static student begins with this multilingual encoder's vectors of its pieces."
-        ),
-    ] = None,
+    init: Annotated[str | None, Option(metavar="SPEC", help=_INIT_HELP)] = None,
     tokenizer: Annotated[
         str, Option(metavar="MODEL", help="Whose vocabulary static:pruned-N reduces: folder, hub id or alias.")
     ] = "FacebookAI/xlm-roberta-base",
@@ -130,10 +125,7 @@ def distill(
         TeacherType, Option(help="As what the teacher's vectors are stored.")
     ] = TeacherType.float16,
     dropout: Annotated[
-        float | None,
-        Option(
-            metavar="X", min=0, max=1, show_default="the start's own", help="Of a transformer, while it is trained."
-        ),
+        float | None, Option(metavar="X", min=0, max=1, show_default="the start's own", help=_DROPOUT_HELP)
     ] = None,
     precision: PrecisionOption = PrecisionChoice.fp32,
     seed: SeedOption = 42,
@@ -157,7 +149,7 @@ def distill(
         os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")
     from dataclasses import replace
 
-    from distill.distillation import distill
+    from distill.distillation import Options, distill
     from distill.recipe import STATIC, Recipe
     from distill.report import watch
     from distill.start import Start
@@ -170,21 +162,18 @@ def distill(
     recipe = replace(STATIC if start.is_static else Recipe(), **values)
     name = check_name(name or f"{Path(student).name.replace(':', '-')}-distilled", "model")
     folder = user_path(out or default_cache_dir() / "models" / name).absolute()
+    options = Options(
+        pairs=pairs or [],
+        corpora=corpus or [],
+        languages=language or [],
+        data_dir=data_dir,
+        recipe=recipe,
+        on_cpu=cpu,
+        fresh=fresh,
+        command=given_command(context, "distill", _shown),
+    )
     with watch() as progress:
-        distill(
-            teacher,
-            start,
-            folder,
-            pairs=pairs or [],
-            corpora=corpus or [],
-            languages=language or [],
-            data_dir=data_dir,
-            recipe=recipe,
-            on_cpu=cpu,
-            fresh=fresh,
-            command=given_command(context, "distill", _shown),
-            progress=progress,
-        )
+        distill(teacher, start, folder, options, progress)
     if os.environ.get("RANK", "0") == "0":
         typer.echo(folder)
 
@@ -239,7 +228,7 @@ def ablate(
 ) -> None:
     """Compare distillations that differ in data, size, languages or loss: a page with tables and plots.
 
-    distill/grid.py says what a grid looks like. Killed and run again, it does those that are not done yet.
+    distill/experiments/grid.py says what a grid looks like. Killed and run again, it does those that are not done yet.
     """
     from harness.core.errors import InputError
 

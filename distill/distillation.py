@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -59,20 +59,37 @@ _VERSIONS = ("sentence_transformers", "accelerate")
 _LONGEST_WAIT = timedelta(days=7)  # of other processes for the first one to fill the stores
 
 
+@dataclass(frozen=True)
+class Options:
+    """The options of a distillation.
+
+    Attributes:
+        pairs: files of parallel sentences, see `distill.corpora.open_corpus`.
+        corpora, languages: which corpora of the data directory, if no `pairs` are given; all by default.
+        data_dir: the data directory; the pairs are kept free of its evaluation sets.
+        recipe: how to train; `distill.recipe.STATIC` by default for a static student, else the paper's.
+        filters: which pairs are left out.
+        on_cpu: do not use a GPU that is there.
+        fresh: begin anew, and replace a student that is there.
+        command: the command line, for report and model card.
+    """
+
+    pairs: Sequence[str | Path] = ()
+    corpora: Sequence[str] = ()
+    languages: Sequence[str] = ()
+    data_dir: str | Path | None = None
+    recipe: Recipe | None = None
+    filters: Filters = field(default_factory=Filters)
+    on_cpu: bool = False
+    fresh: bool = False
+    command: str = ""
+
+
 def distill(
     teacher: str | Encoder,
     student: str | Start,
     out: str | Path,
-    *,
-    pairs: Sequence[str | Path] = (),
-    corpora: Sequence[str] = (),
-    languages: Sequence[str] = (),
-    data_dir: str | Path | None = None,
-    recipe: Recipe | None = None,
-    filters: Filters | None = None,
-    on_cpu: bool = False,
-    fresh: bool = False,
-    command: str = "",
+    options: Options | None = None,
     progress: Watcher | None = None,
 ) -> Trained:
     """Train a multilingual student to have the teacher's vectors, and write it to a folder.
@@ -85,14 +102,7 @@ def distill(
         teacher: an encoder or its spec string.
         student: what the student begins as, see `distill.start.Start`.
         out: the folder to write.
-        pairs: files of parallel sentences, see `distill.corpora.open_corpus`.
-        corpora, languages: which corpora of the data directory, if no `pairs` are given; all by default.
-        data_dir: the data directory; its evaluation sets are what the pairs are kept free of.
-        recipe: how to train; `distill.training.STATIC` by default for a static student, else the paper's.
-        filters: which pairs are left out.
-        on_cpu: do not use a GPU that is there.
-        fresh: begin anew, and replace a student that is there.
-        command: the command line, for report and model card.
+        options: which pairs to train on, and how.
         progress: reports what is done.
 
     Raises:
@@ -102,34 +112,31 @@ def distill(
     """
     if any(importlib.util.find_spec(module) is None for module in _MODULES):
         raise MissingExtraError("distill", "train")
+    options = options or Options()
     start = Start(student) if isinstance(student, str) else student
     start.check()
-    if recipe and recipe.dropout is not None and start.is_static:
+    if options.recipe and options.recipe.dropout is not None and start.is_static:
         raise InputError("--dropout is for transformers, not for a static student")
     folder = user_path(out).absolute()
     is_first = int(os.environ.get("RANK", "0")) == 0
-    data = open_data_dir(data_dir) if data_dir else None
-    work = folder.with_name(f"{folder.name}.training")
+    data = open_data_dir(options.data_dir) if options.data_dir else None
     specs = [parse_spec(spec) for spec in (teacher, start.init) if isinstance(spec, str)]
     locations = [spec.location for spec in specs if spec.location]
+    work = folder.with_name(f"{folder.name}.training")
     check_folders(folder, work, [start.student, start.tokenizer, *locations])
     try:
         with only_training(folder) if is_first else nullcontext():
-            device = "cpu" if on_cpu else None
-            encoder = load_encoder(teacher, device=device) if isinstance(teacher, str) else teacher
+            device = "cpu" if options.on_cpu else None
             return _Distillation(
-                teacher=encoder,
+                teacher=load_encoder(teacher, device=device) if isinstance(teacher, str) else teacher,
                 start=start,
                 out=folder,
                 work=work,
-                corpora=_corpora(pairs, corpora, languages, data),
+                corpora=_corpora(options, data),
                 data=data,
-                recipe=recipe or (STATIC if start.is_static else Recipe()),
-                filters=filters or Filters(),
-                on_cpu=on_cpu,
-                fresh=fresh,
+                recipe=options.recipe or (STATIC if start.is_static else Recipe()),
+                options=options,
                 is_first=is_first,
-                command=command,
                 progress=(progress or Watcher()) if is_first else Watcher(is_silent=True),
             ).run()
     except OSError as error:
@@ -149,30 +156,27 @@ class _Distillation:
     corpora: list[Corpus]
     data: DataDir | None
     recipe: Recipe
-    filters: Filters
-    on_cpu: bool
-    fresh: bool
+    options: Options
     is_first: bool
-    command: str
     progress: Watcher
 
     def run(self) -> Trained:
         """Train the student and write its folder, unless this is done. Raises InputError and OSError."""
-        check_recipe(self.recipe, self.on_cpu)
+        check_recipe(self.recipe, self.options.on_cpu)
         dim = self.start.student_dim(self.teacher.dim)
         if any(not 1 <= part <= dim for part in self.recipe.matryoshka):
             parts = ", ".join(map(str, self.recipe.matryoshka))
             raise InputError(f"Matryoshka dimensions must be 1 to {dim}, the student's, not {parts}")
         guard = self._guard()
-        with _first_process_first(self.on_cpu):
-            if self.fresh and self.is_first:
+        with _first_process_first(self.options.on_cpu):
+            if self.options.fresh and self.is_first:
                 remove_work(self.work)
-            store = stored_pairs(self.corpora, self.filters, guard, self.progress)
+            store = stored_pairs(self.corpora, self.options.filters, guard, self.progress)
             development = hold_out(store, guard, self.data)
             kept = development.kept(store)
             self._report_pairs(store, kept)
             settings = self._settings(store, development)
-            if not self.fresh and (done := _finished(self.out, settings)):
+            if not self.options.fresh and (done := _finished(self.out, settings)):
                 remove_work(self.work)
                 self.progress.note(f"{self.out.name}: complete, nothing to do")
                 return done
@@ -182,7 +186,7 @@ class _Distillation:
             begin = self.work / "start"
             if not begin.exists():
                 self._make_start(begin, store, kept, vectors, dim)
-        student = open_student(begin, self.on_cpu)
+        student = open_student(begin, self.options.on_cpu)
         if self.start.freeze_layers:
             from baselines.training.trainer import freeze_layers
 
@@ -246,7 +250,7 @@ class _Distillation:
             "teacher_fingerprint": self.teacher.fingerprint,
             **self.start.settings(),
             **asdict(self.recipe),
-            "filters": asdict(self.filters),
+            "filters": asdict(self.options.filters),
             "pairs": pairs.digest,
             "development": development.digest,
         }
@@ -269,7 +273,7 @@ class _Distillation:
         projection = teacher_projection(self.start, vectors, dim, on_principal_axes=bool(self.recipe.matryoshka))
         label = self.start.settings()["student"]
         self.progress.note(f"the student begins as {label}, {dim} dimensions")
-        student = make_student(self.start, store, kept, vectors.projected(projection), self.recipe, self.on_cpu)
+        student = make_student(self.start, store, kept, vectors.projected(projection), self.recipe, self.options.on_cpu)
         with new_folder(begin) as folder:
             save_model(student, folder)
             save_projection(folder, projection)
@@ -286,7 +290,7 @@ class _Distillation:
         with new_folder(self.work / "model", replace=True) as folder:
             save_model(fitted.model, folder)
             save_projection(folder, projection)
-            write_reports(folder, self.out.name, self.command, trained, effort)
+            write_reports(folder, self.out.name, self.options.command, trained, effort)
         replace_folder(self.work / "model", self.out)
         remove_work(self.work)
 
@@ -314,16 +318,14 @@ def _cached(kind: str, content: str) -> Path:
     return default_cache_dir() / "distill" / kind / hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-def _corpora(
-    pairs: Sequence[str | Path], names: Sequence[str], languages: Sequence[str], data: DataDir | None
-) -> list[Corpus]:
-    if pairs:
-        if names or languages:
+def _corpora(options: Options, data: DataDir | None) -> list[Corpus]:
+    if options.pairs:
+        if options.corpora or options.languages:
             raise InputError("--pairs names files; --corpus and --language choose from the data directory: give either")
-        return [open_corpus(path) for path in pairs]
+        return [open_corpus(path) for path in options.pairs]
     if data is None:
         raise InputError("no parallel data: give files with --pairs, or --data-dir (or set HARNESS_DATA)")
-    corpora = find_corpora(data.root, names, languages)
+    corpora = find_corpora(data.root, options.corpora, options.languages)
     if not corpora:
         raise InputError(
             f"no parallel data in {data.root / 'parallel'}: `leaderboard data fetch` gets some, or give --pairs"

@@ -144,7 +144,7 @@ def training_report(name: str, command: str, trained: Trained, effort: Effort) -
     curve = [[f"{point['step']:,.0f}", *_main_scores(point)] for point in trained.curve]
     parts = [
         f"# {markdown(name)}: training report",
-        f"{_title(settings)}, loss {code(settings['loss'])}: {trained.steps:,} steps of "
+        f"{_title(settings)}, loss {code(str(settings['loss']))}: {trained.steps:,} steps of "
         f"{settings['batch_size']:,} pairs, the best development score after step {trained.best_step:,}.",
         code_block(command),
         f"{effort.seconds:,.0f} s, of which {effort.dev_share:.1f} % for evaluations; "

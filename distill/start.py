@@ -15,7 +15,14 @@ from baselines.adapters.huggingface import Source, folder_digest, model_folder, 
 from baselines.training.model_folder import Settings
 from baselines.training.nli import open_start, resolve_start
 from distill.static import listed_modules
-from distill.students import initial_table, principal_axes, static_student, transformer_student, with_fitted_projection
+from distill.students import (
+    Pruning,
+    initial_table,
+    principal_axes,
+    static_student,
+    transformer_student,
+    with_fitted_projection,
+)
 from distill.vocabulary import balanced, count_tokens, frequencies, prune_tokenizer, train_tokenizer
 from harness.core.errors import InputError
 from harness.core.files import user_path
@@ -210,15 +217,14 @@ class _TrainingSample:
 
 def _new_transformer(start: Start, sample: _TrainingSample, recipe: Recipe, on_cpu: bool) -> Any:
     location, default_prompt = resolve_start(start.student)
-    counts = None
+    pruning = None
     if start.vocabulary is not None:
-        counts = balanced(sample.token_counts(_tokenizer(location)))
+        pruning = Pruning(balanced(sample.token_counts(_tokenizer(location))), start.vocabulary)
     student = transformer_student(
         location,
         sample.teacher.dim,
         keep_layers=start.keep_layers,
-        counts=counts,
-        vocabulary=start.vocabulary,
+        pruning=pruning,
         max_length=recipe.max_length,
         prompt=(default_prompt if start.prompt is None else start.prompt) or "",
         seed=recipe.seed,

@@ -39,13 +39,25 @@ RECORD_FILE = "interpolation.json"
 Floats = NDArray[np.floating[Any]]
 
 
+@dataclass(frozen=True)
+class Pruning:
+    """How to reduce a vocabulary (see `distill.vocabulary.prune_tokenizer`).
+
+    Attributes:
+        counts: how often each token occurs in the training data (see `distill.vocabulary.count_tokens`).
+        size: how many tokens to keep.
+    """
+
+    counts: NDArray[np.number[Any]]
+    size: int
+
+
 def transformer_student(
     location: str,
     dim: int,
     *,
     keep_layers: int | None = None,
-    counts: NDArray[np.number[Any]] | None = None,
-    vocabulary: int | None = None,
+    pruning: Pruning | None = None,
     max_length: int = 128,
     prompt: str = "",
     seed: int = 0,
@@ -59,8 +71,7 @@ def transformer_student(
         location: a folder or a hub id.
         dim: length of the student's vectors, which is the teacher's.
         keep_layers: only so many of the lowest layers.
-        counts: how often each token occurs in the training data (see `distill.vocabulary.count_tokens`).
-        vocabulary: how many tokens to keep, by `counts` (see `distill.vocabulary.prune_tokenizer`); None: all.
+        pruning: which tokens to keep; None: all.
         max_length: tokens after which a sentence is cut.
         prompt: what every sentence begins with, in training and afterwards.
         seed: of a projection, the weights of which are random at first (see `with_fitted_projection`).
@@ -83,10 +94,8 @@ def transformer_student(
     set_max_length("student", loaded, max_length)
     if keep_layers is not None:
         trainer.keep_layers(loaded, keep_layers)
-    if vocabulary is not None:
-        if counts is None:
-            raise InputError("a vocabulary is pruned by the counts of its tokens; none were given")
-        _prune_vocabulary(loaded[0], counts, vocabulary)
+    if pruning is not None:
+        _prune_vocabulary(loaded[0], pruning)
 
     pooling = Pooling(loaded[0].get_embedding_dimension(), "mean")
     modules = [loaded[0], pooling, *(module for module in loaded if isinstance(module, Dense))]
@@ -276,8 +285,8 @@ def _dense(weights: NDArray[np.float64], bias: NDArray[np.float64]) -> Any:
     )
 
 
-def _prune_vocabulary(transformer: Any, counts: NDArray[np.number[Any]], size: int) -> None:
-    """Reduce a transformer's tokenizer to `size` tokens, and its embeddings to their rows."""
+def _prune_vocabulary(transformer: Any, pruning: Pruning) -> None:
+    """Reduce a transformer's tokenizer, and its embeddings to the rows of the tokens that are kept."""
     import torch
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
@@ -285,7 +294,7 @@ def _prune_vocabulary(transformer: Any, counts: NDArray[np.number[Any]], size: i
     before = transformer.tokenizer
     if getattr(before, "backend_tokenizer", None) is None:
         raise InputError("the student's tokenizer has no tokenizer.json; its vocabulary cannot be pruned")
-    pruned, kept = prune_tokenizer(before.backend_tokenizer.to_str(), counts, size)
+    pruned, kept = prune_tokenizer(before.backend_tokenizer.to_str(), pruning.counts, pruning.size)
     after = PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer.from_str(pruned),
         model_max_length=before.model_max_length,

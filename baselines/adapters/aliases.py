@@ -14,9 +14,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from baselines.adapters import mean_pooling, sentence_transformer
 from baselines.adapters.huggingface import cached_snapshot, refuse_folder
-from baselines.adapters.sentence_transformer import SentenceTransformerEncoder
+from baselines.adapters.sentence_transformer import (
+    SentenceTransformerEncoder,
+    loader_of,
+    mean_pooling,
+    sentence_transformers,
+)
 from harness.core.errors import InputError
 from harness.encoders.cache import default_cache_dir
 from harness.encoders.registry import EncoderInfo
@@ -76,7 +80,7 @@ def __getattr__(attribute: str) -> EncoderInfo:
 
 def hub_encoder(model: HubModel, mb: float) -> EncoderInfo:
     """The registry's entry of a hub model whose download has `mb` megabytes."""
-    kind = mean_pooling.mean_pooling if model.pooling else sentence_transformer.sentence_transformers
+    kind = mean_pooling if model.pooling else sentence_transformers
     load = kind.factory
 
     @wraps(load)
@@ -117,8 +121,8 @@ def _trained_encoder(alias: str, model: TrainedModel, content: _File) -> Encoder
         return data.mb + sum(content.megabytes[start] for start in model.starts if not cached_snapshot(start))
 
     return replace(
-        sentence_transformer.sentence_transformers,
-        factory=sentence_transformer.loader_of(trained_folder, alias),
+        sentence_transformers,
+        factory=loader_of(trained_folder, alias),
         description=model.description,
         is_kind=False,
         dim=model.dim,

@@ -1,4 +1,6 @@
-"""Any sentence-transformers model: `sentence-transformers:LOCATION`, a hub id or a folder.
+"""Any sentence-transformers model, and any transformer with pooling: a hub id or a folder.
+
+`sentence-transformers:LOCATION` and `mean-pooling:LOCATION`.
 
 Library: Reimers & Gurevych 2019, "Sentence-BERT" (https://sbert.net).
 """
@@ -9,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,6 +27,8 @@ from baselines.adapters.huggingface import (
 )
 from harness.core.errors import InputError
 from harness.encoders.registry import EncoderInfo, never
+
+Pooling = Literal["mean", "cls", "max"]
 
 # With more threads than this, Python's interpreter lock holds them up.
 _MAX_WORKERS = 16
@@ -162,6 +166,68 @@ def load(
     )
 
 
+def load_pooled(
+    location: str,
+    *,
+    name: str | None = None,
+    pooling: Pooling = "mean",
+    prompt: str = "",
+    max_length: int | None = None,
+    precision: Precision = "fp32",
+    revision: str | None = None,
+    device: str | None = None,
+    batch_size: int = 32,
+    trust_remote_code: bool = False,
+) -> SentenceTransformerEncoder:
+    """Load any transformer, pooled without training; a trained pooling in the folder is not used.
+
+    The paper's mBERT mean and XLM-R mean. Mean: the average of the last hidden states over all tokens of a sentence,
+    the special ones included and padding left out (Reimers & Gurevych 2020, section 4).
+
+    Args:
+        location, name, revision, device, batch_size, trust_remote_code: as of `load`.
+        pooling: mean or maximum over the tokens, or the first token alone (`cls`).
+        prompt: what every sentence begins with.
+        max_length: tokens after which a sentence is cut, special ones included. By default as many as tokenizer and
+            model take (512 for mBERT and XLM-R), as sentence-transformers does with a bare transformer.
+        precision: of the transformer; pooling runs in float32.
+
+    Raises:
+        InputError: no such model, a hub that cannot be reached, or an option that does not fit the model.
+    """
+
+    def open_source(source: Source) -> Any:
+        import torch
+        from sentence_transformers import SentenceTransformer
+        from sentence_transformers.sentence_transformer.modules import Pooling as PoolingModule
+        from sentence_transformers.sentence_transformer.modules import Transformer
+
+        where = {
+            "revision": source.revision,
+            "local_files_only": source.is_local,
+            "trust_remote_code": trust_remote_code,
+        }
+        transformer = Transformer(
+            source.path,
+            model_kwargs={**where, "dtype": torch.float32},
+            processor_kwargs=dict(where),
+            config_kwargs=dict(where),
+        )
+        pooled = PoolingModule(transformer.get_embedding_dimension(), pooling)
+        return SentenceTransformer(modules=[transformer, pooled], device=device)
+
+    model, source = open_model(location, revision, open_source)
+    return SentenceTransformerEncoder(
+        model,
+        f"mean-pooling/{source.identity}|pooling:{pooling}",
+        name=name or location,
+        prompt=prompt,
+        max_length=max_length,
+        precision=precision,
+        batch_size=batch_size,
+    )
+
+
 def loader_of(location: Callable[[], str | Path], name: str) -> Callable[..., SentenceTransformerEncoder]:
     """`load` with all its options for the model at `location()`, which is called when the model is loaded."""
 
@@ -250,6 +316,17 @@ sentence_transformers = EncoderInfo(
     factory=load,
     description="any sentence-transformers model: a hub id or a folder",
     backend="sentence-transformers",
+    is_kind=True,
+    location_form="HUB_ID-or-DIR",
+    extra="torch",
+    modules=("sentence_transformers",),
+    runs_code=never,
+)
+
+mean_pooling = EncoderInfo(
+    factory=load_pooled,
+    description="any transformer with mean, max or first-token pooling: a hub id or a folder",
+    backend="transformers",
     is_kind=True,
     location_form="HUB_ID-or-DIR",
     extra="torch",

@@ -27,7 +27,7 @@ TRAINING_FILE = "training.json"
 SETTINGS_FILE = "settings.json"
 """What the folder of checkpoints says of the training that they are of."""
 
-Settings = dict[str, Any]
+Settings = dict[str, object]
 """Everything that distinguishes one training from others, as JSON values by name."""
 
 T = TypeVar("T")

@@ -102,6 +102,21 @@ class Stage:
         return {"sentence1": self.pairs.sentences1, "sentence2": self.pairs.sentences2, "label": labels}
 
 
+@dataclass(frozen=True)
+class TrainingData:
+    """What a training reads.
+
+    Attributes:
+        stages: in their order.
+        dev: sets of pairs by name; the mean of their Spearman values decides which checkpoint is the best.
+        settings: what distinguishes these data from others (stages, files); they are part of the training's settings.
+    """
+
+    stages: list[Stage]
+    dev: Mapping[str, ScoredPairs]
+    settings: Settings
+
+
 def resolve_start(start: str) -> tuple[str, str | None]:
     """The folder or hub id of the model that `start` names, and the prompt that it needs, if that is known.
 
@@ -142,11 +157,9 @@ class Trained:
 def train(
     start: str,
     recipe: Recipe,
-    stages: list[Stage],
-    dev: Mapping[str, ScoredPairs],
+    data: TrainingData,
     out: Path,
     *,
-    settings: Settings,
     card: Callable[[Trained], str],
     on_cpu: bool = False,
     fresh: bool = False,
@@ -154,17 +167,14 @@ def train(
     """Train a model and write it to the folder `out`, in sentence-transformers' format.
 
     Checkpoints are kept in `OUT.training` until the model is complete. A training that was killed goes on from the
-    last one, with the same numbers as if it had not been; `fresh` begins anew, and replaces a model that was trained
-    here. Any other folder is left alone.
+    last one, if the settings are equal, with the same numbers as if it had not been killed. `fresh` begins anew, and
+    replaces a model that was trained here. Any other folder is left alone.
 
     Args:
         start: a folder or hub id of a sentence-transformers model, or of a bare transformer (which gets mean pooling).
         recipe: how to train.
-        stages: in this order.
-        dev: sets of pairs by name; the mean of their Spearman values counts.
+        data: what to train on.
         out: the folder to write.
-        settings: whatever else tells this training from others (data files); it goes on only from checkpoints of equal
-            settings.
         card: makes the model card.
         on_cpu: do not use a GPU that is there.
         fresh: see above.
@@ -180,11 +190,11 @@ def train(
     try:
         with only_training(out):
             check_folders(out, work, [start])
-            _check_sizes(stages, recipe)
+            _check_sizes(data.stages, recipe)
             set_seed(recipe.seed)  # weights that a start lacks are drawn when it is loaded
             model, source = open_model(start, None, lambda source: open_start(source, on_cpu))
             recipe = _prepare(model, recipe)
-            all_settings = json.loads(json.dumps({"start": source.identity, **asdict(recipe), **settings}))
+            all_settings = json.loads(json.dumps({"start": source.identity, **asdict(recipe), **data.settings}))
             if fresh:
                 remove_work(work)
             elif out.exists():
@@ -194,7 +204,7 @@ def train(
                 return done
             check_equal(all_settings, read_if_whole(work / SETTINGS_FILE, Settings) or all_settings, work)
             write_atomically(work / SETTINGS_FILE, as_json(all_settings))
-            model, trained = _train(model, recipe, stages, dev, work, all_settings)
+            model, trained = _train(model, recipe, data, work, all_settings)
             with new_folder(work / "model", replace=True) as folder:
                 save_model(model, folder)
                 (folder / "README.md").write_text(card(trained), encoding="utf-8")
@@ -229,25 +239,23 @@ def _finished(out: Path, settings: Settings) -> Trained:
     return record
 
 
-def _train(
-    model: Any, recipe: Recipe, stages: list[Stage], dev: Mapping[str, ScoredPairs], work: Path, settings: Settings
-) -> tuple[Any, Trained]:
+def _train(model: Any, recipe: Recipe, data: TrainingData, work: Path, settings: Settings) -> tuple[Any, Trained]:
     """The model after all stages, and its record. It goes on after the checkpoints in `work`."""
     from baselines.training.trainer import freeze_layers
 
     before = read_if_whole(work / _BEFORE, dict[str, float])
     if before is None:
-        before = dev_scores(model, dev)
+        before = dev_scores(model, data.dev)
         write_atomically(work / _BEFORE, as_json(before))
     say(f"dev before: {_in_words(before)}")
     steps: dict[str, int] = {}
     best = None
-    for stage in stages:
-        steps[stage.name], best = _train_stage(model, stage, recipe, dev, work / stage.name)
+    for stage in data.stages:
+        steps[stage.name], best = _train_stage(model, stage, recipe, data.dev, work / stage.name)
         checkpoint = work / stage.name / f"checkpoint-{best or steps[stage.name]}"
         model = open_start(Source(str(checkpoint), ""), model.device.type == "cpu")
         freeze_layers(model, recipe.freeze_layers)
-    after = dev_scores(model, dev)
+    after = dev_scores(model, data.dev)
     say(f"dev after: {_in_words(after)}")
     return model, Trained(settings, steps, best, before, after)
 

@@ -126,7 +126,7 @@ def train_baseline(
 
     if any(importlib.util.find_spec(module) is None for module in _MODULES):
         raise MissingExtraError("train-baseline", "train")
-    from baselines.training.nli import Recipe, Stage, resolve_start, train
+    from baselines.training.nli import Recipe, Stage, TrainingData, resolve_start, train
     from baselines.training.training_data import STSB_LANGUAGES, ScoredPairs, joined, load_nli, load_sts
     from harness.core.names import check_name
     from harness.data.sources import open_data_dir
@@ -169,17 +169,16 @@ def train_baseline(
     recipe = Recipe(**{**given_fields(context, Recipe), "prompt": own_prompt if prompt is None else prompt})
     command = given_command(context, "train-baseline", _shown)
     folder = user_path(out or default_cache_dir() / "models" / name).absolute()
+    settings = {
+        "stages": [stage.name for stage in stages],
+        "train_files": [f"{file.name} {file.sha256}" for file in used],
+        "dev_files": [f"{file.name} {file.sha256}" for file in dev_files],
+    }
     train(
         location,
         recipe,
-        stages,
-        dev,
+        TrainingData(stages, dev, settings),
         folder,
-        settings={
-            "stages": [stage.name for stage in stages],
-            "train_files": [f"{file.name} {file.sha256}" for file in used],
-            "dev_files": [f"{file.name} {file.sha256}" for file in dev_files],
-        },
         card=lambda trained: model_card(name, _place_free(start), command, trained, used, dev_files),
         on_cpu=cpu,
         fresh=fresh,

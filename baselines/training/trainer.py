@@ -79,7 +79,7 @@ class Trainer(SentenceTransformerTrainer):  # type: ignore[misc]
         *,
         head: torch.nn.Module | None = None,
         on_log: Callable[[int, dict[str, float]], None] | None = None,
-        parts: dict[str, Any],
+        parts: dict[str, object],
         **arguments: Any,
     ):
         self.schedule, self.last_loss = schedule, 0.0

@@ -16,7 +16,7 @@ from harness.core.errors import InputError
 from harness.data.catalogue import find_set
 from harness.data.nli import NLIPairs, read_nli
 from harness.data.sources import DataDir, content_sha256
-from harness.data.stsb import read_scored
+from harness.data.sts import read_scored
 from harness.tasks.leakage import EvaluationSentences, evaluation_sentences
 
 STSB_LANGUAGES = ("de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "zh")
@@ -69,7 +69,7 @@ def read_sts(path: Path) -> ScoredPairs:
     """Read STS pairs: the STS Benchmark, KorSTS or STSb Multi MT as they are published.
 
     Raises:
-        InputError: as `harness.data.stsb.read_scored`.
+        InputError: as `harness.data.sts.read_scored`.
     """
     rows = list(read_scored(path))
     return ScoredPairs(
@@ -115,7 +115,8 @@ def load_nli(files: Sequence[Path], languages: Sequence[str], data: DataDir | No
     for dataset, path in chosen:
         pairs = read_nli(path)
         shared = sum(
-            one in evaluated or two in evaluated for one, two in zip(pairs.sentences1, pairs.sentences2, strict=True)
+            any(sentence in evaluated for sentence in pair)
+            for pair in zip(pairs.sentences1, pairs.sentences2, strict=True)
         )
         notes = [f"{pairs.unlabelled:,} pairs without a label are left out"] if pairs.unlabelled else []
         notes += [f"{shared:,} pairs hold a sentence of STS 2017 and are used"] if shared else []
@@ -166,9 +167,9 @@ def load_sts(
 
 def _nli_files(data: DataDir | None, dataset: str) -> list[Path]:
     for names in _NLI_FILES[dataset] if data else ():
-        found = [path for name in names if (path := data.find(name))] if data else []
-        if len(found) == len(names):
-            return found
+        paths = [path for name in names if (path := data.find(name))] if data else []
+        if len(paths) == len(names):
+            return paths
     raise InputError(
         f"no NLI pairs: `leaderboard data fetch {dataset}` gets them into the data directory (--data-dir); or give "
         "files with --nli, or leave the first stage out with --skip nli"

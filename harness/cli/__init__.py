@@ -9,21 +9,28 @@ from __future__ import annotations
 import errno
 import io
 import os
+import select
 import shlex
+import signal
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 from typing import Any, NoReturn, TextIO
 
 import typer
 
-from harness.cli.interruption import INTERRUPTED, prompt_interruption
 from harness.core.errors import HarnessError
 from harness.core.escaping import terminal
 
 GROUP = "harness.commands"
+
+INTERRUPTED = 128 + signal.SIGINT
+"""The exit code, as shells report it."""
+
+_GRACE = 1.0  # seconds for the ordinary way
 _STORE_NOTHING = ("check", "compare", "rerun")
 _SOFTWARE_ERROR = 70  # EX_SOFTWARE of sysexits.h
 _OF_OUTPUT = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EBADF)  # where an error names no file
@@ -63,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _run(arguments: list[str]) -> int:
     farewell = _Farewell(arguments)
     try:
-        with prompt_interruption(farewell):
+        with _prompt_interruption(farewell):
             code = make_app()(args=arguments, standalone_mode=False)
             sys.stdout.flush()
         if code == INTERRUPTED:  # Typer has turned the KeyboardInterrupt into an exit code
@@ -96,6 +103,46 @@ def _run(arguments: list[str]) -> int:
             say(message())
             return 2
         return _fail(message().replace(": Value error, ", ": "))  # the validator's own words
+
+
+@contextmanager
+def _prompt_interruption(farewell: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C in the `with` block ends the process after a second at most, or at once when it is pressed again.
+
+    Python raises KeyboardInterrupt between two steps of the main thread's Python code: not during a long call of
+    compiled code (an encoder's batch, a product of matrices). The unwinding may then wait for threads that are in such
+    a call. So another thread is told of the signal at once, and ends the process if it is still there after a moment.
+    Nothing is lost: files are whole or not there.
+
+    farewell: is called before the process is ended in this way.
+    """
+    if os.name != "posix" or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    is_interrupted = threading.Event()
+    threading.Thread(target=_end_if_interrupted, args=(reader, is_interrupted, farewell), daemon=True).start()
+    try:
+        yield
+    finally:
+        if not is_interrupted.is_set():  # else what is left to do, threads to be joined at exit, may take its time too
+            signal.set_wakeup_fd(before)
+            os.close(writer)
+
+
+def _end_if_interrupted(reader: int, is_interrupted: threading.Event, farewell: Callable[[], None]) -> None:
+    for number in iter(lambda: os.read(reader, 1), b""):
+        if number[0] == signal.SIGINT:
+            is_interrupted.set()
+            select.select([reader], [], [], _GRACE)
+            farewell()
+            if sys.stderr.isatty():
+                sys.stderr.write("\x1b[?25h")  # progress bars hide the cursor
+                sys.stderr.flush()
+            os._exit(INTERRUPTED)
+    os.close(reader)
 
 
 class _Farewell:

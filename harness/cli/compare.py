@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from harness.resampling.resamples import Resampling
     from harness.results.records import ResultStore
     from harness.running.measure import Run
-    from harness.running.progress import Progress
+    from harness.running.plan import Progress
     from harness.statistics.comparison import Comparison
     from harness.statistics.rows import EncoderRows
 

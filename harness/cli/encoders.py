@@ -1,4 +1,7 @@
-"""`leaderboard encoders`: every encoder that an installed package offers, and what it needs to run here."""
+"""`leaderboard encoders` and `leaderboard cache`: the encoders that are installed, and the vectors that are kept.
+
+`encoders` shows what each encoder needs to run here.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli import say
-from harness.cli.options import format_option
+from harness.cli.options import CacheDirOption, format_option
 from harness.core.errors import HarnessError, InputError
+from harness.core.escaping import terminal
 from harness.report.render import ENTRY_FORMATS, render, render_long
 
 if TYPE_CHECKING:
     from harness.report.cells import Table
 
+
+cache = typer.Typer(help="Size of the vector cache, and clearing it.", no_args_is_help=True)
 
 _COMMON = "Options of all: name=NAME (of its stored results), normalize=true (unit vectors)"
 
@@ -132,3 +138,22 @@ def tables(rows: Sequence[EncoderRow]) -> list[Table]:
         if lines:
             parts.append(Table(title, columns, tuple(lines), (Note(_COMMON),) if is_kind else ()))
     return parts
+
+
+@cache.command()
+def size(cache_dir: CacheDirOption = None) -> None:
+    """Print bytes and encoder (name and fingerprint), and the total."""
+    from harness.encoders.cache import VectorCache
+
+    sizes = VectorCache(cache_dir).size()
+    for encoder, number in sorted(sizes.items()):
+        typer.echo(terminal(f"{number:>15,}  {encoder}"))
+    typer.echo(f"{sum(sizes.values()):>15,}  bytes in {len(sizes)} encoders")
+
+
+@cache.command()
+def clear(cache_dir: CacheDirOption = None) -> None:
+    """Delete all vectors (models stay)."""
+    from harness.encoders.cache import VectorCache
+
+    typer.echo(f"{VectorCache(cache_dir).clear():,} bytes freed")

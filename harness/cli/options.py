@@ -58,6 +58,12 @@ def format_option(entries: str, formats: Sequence[str] = FORMATS) -> Any:
     return typer.Option("--format", metavar=f"<{'|'.join(formats)}>", callback=check, help=text)
 
 
+def filter_option(name: str) -> Any:
+    """An option of this name that chooses among what is stored; repeatable."""
+    text = f"Only this {name}, or those that fit a pattern such as 'a*'. Repeatable."
+    return typer.Option(f"--{name}", metavar="NAME", show_default=False, help=text)
+
+
 DataDirOption = Annotated[
     Path | None,
     typer.Option(

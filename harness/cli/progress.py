@@ -53,7 +53,7 @@ def download_bar(name: str) -> Iterator[Download | None]:
 
 
 class Watcher:
-    """A `harness.running.measure.Progress` that prints a line for each subset that is done."""
+    """A `harness.running.plan.Progress` that prints a line for each subset that is done."""
 
     def __init__(self, bars: Bars | None = None):
         self._bars = bars

@@ -44,7 +44,7 @@ def reproduce(
     from harness.data import open_data_dir
     from harness.published.reproduction import Reproduction, batches
     from harness.report.published import comparison_notes, stored_if_any
-    from harness.running.evaluate import run_suite
+    from harness.running.evaluate import Request, run_suite
 
     results = results_folder(results)
     if not run and (device is not None or batch_size is not None):
@@ -54,18 +54,17 @@ def reproduce(
     lines = reproduction.lines(scores, stored_if_any(results))
     has_failed = False
     for models, tasks, subsets in batches(lines) if run else ():
+        request = Request(
+            encoders=models,
+            tasks=tasks,
+            subsets=subsets,
+            data_dir=data_dir,
+            results=results,
+            cache_dir=cache_dir,
+            defaults={"device": device, "batch_size": batch_size},
+        )
         with watch() as progress:
-            outcome = run_suite(
-                models,
-                tasks,
-                subsets,
-                data_dir=data_dir,
-                results=results,
-                cache_dir=cache_dir,
-                progress=progress,
-                device=device,
-                batch_size=batch_size,
-            )
+            outcome = run_suite(request, progress)
         has_failed |= bool(outcome.failures)
     if run:
         lines = reproduction.lines(scores, stored_if_any(results))

@@ -76,25 +76,24 @@ def run(
     """
     from harness.cli.progress import watch
     from harness.core.errors import HarnessError, NameTakenError
-    from harness.running.evaluate import run_suite
+    from harness.running.evaluate import Request, run_suite
 
     results = results_folder(results)
+    request = Request(
+        encoders=encoder,
+        tasks=task,
+        subsets=subset or (),
+        suite=suite.value if suite else None,
+        data_dir=data_dir,
+        results=results,
+        cache_dir=cache_dir,
+        fresh=fresh,
+        replace=replace,
+        save_rows=rows_format.value if rows_format else "npz" if save_rows else None,
+        defaults={"device": device, "batch_size": batch_size},
+    )
     with watch() as progress:
-        outcome = run_suite(
-            encoder,
-            task,
-            subset or (),
-            suite=suite.value if suite else None,
-            data_dir=data_dir,
-            results=results,
-            cache_dir=cache_dir,
-            fresh=fresh,
-            replace=replace,
-            save_rows=rows_format.value if rows_format else "npz" if save_rows else None,
-            progress=progress,
-            device=device,
-            batch_size=batch_size,
-        )
+        outcome = run_suite(request, progress)
     if outcome.results:
         from harness.report.render import render
         from harness.report.tables import boards

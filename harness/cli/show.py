@@ -1,26 +1,22 @@
-"""`leaderboard show`: the stored results as tables, or in the long form."""
+"""`leaderboard show` and `leaderboard report`: the stored results as tables, in the long form, and as pages."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from harness.cli.options import ResultsOption, format_option, results_folder
+from harness.cli.options import ResultsOption, filter_option, format_option, results_folder
 from harness.report.render import ENTRY_FORMATS
-
-
-def _filter(name: str) -> Any:
-    text = f"Only this {name}, or those that fit a pattern such as 'a*'. Repeatable."
-    return typer.Option(f"--{name}", show_default=False, metavar="NAME", help=text)
 
 
 def show(
     results: ResultsOption = None,
-    encoder: Annotated[list[str] | None, _filter("encoder")] = None,
-    task: Annotated[list[str] | None, _filter("task")] = None,
-    subset: Annotated[list[str] | None, _filter("subset")] = None,
-    metric: Annotated[list[str] | None, _filter("metric")] = None,
+    encoder: Annotated[list[str] | None, filter_option("encoder")] = None,
+    task: Annotated[list[str] | None, filter_option("task")] = None,
+    subset: Annotated[list[str] | None, filter_option("subset")] = None,
+    metric: Annotated[list[str] | None, filter_option("metric")] = None,
     sort: Annotated[
         str | None,
         typer.Option(
@@ -103,3 +99,41 @@ def show(
         # A column of one task's table says nothing of another's.
         tables = [new or old for new, old in zip(by_column, tables, strict=True)]
     typer.echo(render(tables, format))
+
+
+def report(
+    results: ResultsOption = None,
+    readme: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default="README.md, if it has the markers, with --results results",
+            help="File with <!-- leaderboard:begin --> and <!-- leaderboard:end -->, between which the table goes.",
+        ),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit with 1 if something would change.")
+    ] = False,
+) -> None:
+    """Write the pages of the results folder from the records, and print the files that changed."""
+    from harness.core.errors import InputError
+    from harness.core.escaping import terminal_line
+    from harness.report import pages
+    from harness.results.records import ResultStore
+
+    results = results_folder(results)
+    store = ResultStore(results)
+    if readme is None:
+        # Other results (a demo's, an experiment's) never enter the README unless it is named.
+        default = Path("README.md")
+        is_own = results == Path("results") and default.is_file() and pages.has_markers(default)
+        readme = default if is_own else None
+    elif not pages.has_markers(readme):
+        raise InputError(f"{readme}: has no {pages.BEGIN} and {pages.END}; put them where the table should be")
+    if check:
+        changed = list(pages.outdated(store, readme))
+        for path in changed:
+            typer.echo(terminal_line(f"would change: {path.as_posix()}"))
+        raise typer.Exit(1 if changed else 0)
+    for path in pages.report(store, readme):
+        typer.echo(terminal_line(path.as_posix()))

@@ -1,5 +1,4 @@
-"""Reading JSON and TOML that anyone may have written: what a file must hold is a type, and an error is one
-line.
+"""Reading JSON and TOML that anyone may have written: a type says what a file must hold, and an error is one line.
 
 The types are dataclasses, typed dictionaries and plain containers, checked by msgspec; numbers are finite. Whoever adds
 a kind of file that the harness reads back describes it so.

@@ -20,8 +20,7 @@ from harness.data.inventory import PINS_NAME, expected_checksums, read_pins
 from harness.data.nli import read_nli
 from harness.data.parallel import parallel_corpora
 from harness.data.sources import DataDir, Source, checksum_lines, content_sha256
-from harness.data.sts17 import load_sts, subset_of
-from harness.data.stsb import read_korsts
+from harness.data.sts import load_sts, read_korsts, subset_of
 from harness.data.text import DAMAGES, REMEDY, open_content, unpacked
 from harness.data.transfer import Network, Progress, TransferError, discard, download, mirrored, unpack
 

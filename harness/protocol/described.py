@@ -12,7 +12,7 @@ from functools import cache
 
 from harness.core.errors import InputError
 from harness.core.names import SAMPLE, Subset
-from harness.protocol.registry import get_task, task_names
+from harness.protocol import get_task, task_names
 from harness.protocol.task import Display, Metric, OverviewColumn, Task
 
 TAGS = {

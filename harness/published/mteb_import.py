@@ -255,7 +255,7 @@ def _averages(task: MtebTask, scores: Mapping[str, Mapping[str, float]]) -> dict
     """The unweighted means over the groups of subsets that are complete, as our task has them."""
     if not task.is_exported:  # a task that only mteb has
         return {}
-    from harness.protocol.registry import get_task  # imports NumPy
+    from harness.protocol import get_task  # imports NumPy
 
     means = {}
     for name, parts in get_task(task.task).averages(scores).items():

@@ -10,7 +10,7 @@ from harness.core.errors import HarnessError, InputError
 from harness.data import DataDir, Source
 from harness.encoders.registry import encoder_info
 from harness.encoders.spec import parse_spec
-from harness.protocol.registry import get_task
+from harness.protocol import get_task
 from harness.protocol.task import Task
 from harness.published import Measured, Measurements, PublishedScore
 from harness.results.records import Result

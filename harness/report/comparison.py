@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import floor, isfinite
-from typing import Any
 
 from harness.core.names import Subset
 from harness.protocol.described import board_title, task_order
@@ -185,7 +184,7 @@ def _too_few_resamples(comparisons: Sequence[Comparison], plan: Resampling) -> l
     ]
 
 
-def entries(comparisons: Sequence[Comparison], encoders: Sequence[str], plan: Resampling) -> list[dict[str, Any]]:
+def entries(comparisons: Sequence[Comparison], encoders: Sequence[str], plan: Resampling) -> list[dict[str, object]]:
     """An entry per set and pair of encoders, numbers in full precision; None where there is no value or no test.
 
     Keys: task, subset, metric, kind; first, second and for each its value, low, high, p_zero (of a bias); difference,
@@ -194,9 +193,9 @@ def entries(comparisons: Sequence[Comparison], encoders: Sequence[str], plan: Re
     return [_entry(c, *pair, plan.alpha) for c in comparisons for pair in combinations(encoders, 2)]
 
 
-def _entry(comparison: Comparison, first: str, second: str, alpha: float) -> dict[str, Any]:
+def _entry(comparison: Comparison, first: str, second: str, alpha: float) -> dict[str, object]:
     c = comparison
-    entry: dict[str, Any] = {"task": c.task, "subset": c.subset, "metric": c.metric, "kind": c.kind}
+    entry: dict[str, object] = {"task": c.task, "subset": c.subset, "metric": c.metric, "kind": c.kind}
     for place, name in (("first", first), ("second", second)):
         value = c.values.get(name)
         entry[place] = name

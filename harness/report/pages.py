@@ -16,8 +16,8 @@ from harness.core import escaping
 from harness.core.errors import InputError
 from harness.core.files import refuse_special, refuse_way_out, write_atomically
 from harness.core.names import Subset, check_name
+from harness.protocol import get_task
 from harness.protocol.described import described, overview_columns, subset_order, task_order, title_of
-from harness.protocol.registry import get_task
 from harness.protocol.task import Page, Task
 from harness.published import PublishedScore, published_scores
 from harness.published.mteb_import import imported_scores

@@ -19,8 +19,8 @@ from harness.encoders.cache import VectorCache
 from harness.encoders.encoder import Encoder
 from harness.encoders.registry import encoder_info, load_encoder, one_line, runs_code
 from harness.encoders.spec import parse_spec
+from harness.protocol import get_task, task_names
 from harness.protocol.described import metric_of
-from harness.protocol.registry import get_task, task_names
 from harness.protocol.task import Planned, Rows, Task
 from harness.report.cells import Cell, p_text
 from harness.reproduction.findings import CACHE, Check, Finding, check_records, with_significance
@@ -29,8 +29,7 @@ from harness.resampling.bootstrap import bca_interval
 from harness.results.records import RecordKey, Result, ResultStore
 from harness.running.evaluate import measure_and_store
 from harness.running.measure import Run
-from harness.running.plan import Items
-from harness.running.progress import Progress, Silent
+from harness.running.plan import Items, Progress, Silent
 from harness.statistics.evidence import Evidence
 from harness.statistics.rows import rows_of
 

@@ -24,8 +24,7 @@ from harness.protocol.task import Planned, Rows, Task
 from harness.results.records import Identity, RecordKey, Result, ResultStore, name_taken
 from harness.results.statistics import StatisticsStore
 from harness.running.measure import Failure, Run, averages_of
-from harness.running.plan import choose_data, choose_tasks, identity_of, plan_sets, sets_of
-from harness.running.progress import Progress, Silent
+from harness.running.plan import Progress, Silent, choose_data, choose_tasks, identity_of, plan_sets, sets_of
 from harness.statistics.rows import EncoderRows, has_rows, rows_of, save_rows, stored_rows
 from harness.statistics.update import update_statistics
 
@@ -159,19 +158,19 @@ def evaluate(
     """
     if not isinstance(encoder, str):
         _check_encoder(encoder)
-    outcome = run_suite(
-        [encoder],
-        [tasks] if isinstance(tasks, str | Task) else tasks,
-        [subsets] if isinstance(subsets, str) else subsets,
+    request = Request(
+        encoders=[encoder],
+        tasks=[tasks] if isinstance(tasks, str | Task) else tasks,
+        subsets=[subsets] if isinstance(subsets, str) else subsets,
         data_dir=data_dir,
         results=results,
         cache_dir=cache_dir,
         fresh=fresh,
         replace=replace,
         save_rows=save_rows,
-        device=device,
-        batch_size=batch_size,
+        defaults={"device": device, "batch_size": batch_size},
     )
+    outcome = run_suite(request)
     for failure in outcome.failures:
         if isinstance(failure.error, HarnessError) or not failure.subset:
             raise failure.error
@@ -180,25 +179,33 @@ def evaluate(
     return outcome.results
 
 
-def run_suite(
-    encoders: Sequence[str | Encoder] | None = None,
-    tasks: Sequence[str | Task] | None = None,
-    subsets: Sequence[str] = (),
-    *,
-    suite: str | None = None,
-    data_dir: str | Path | None = None,
-    results: str | Path | None = None,
-    cache_dir: str | Path | None = None,
-    fresh: bool = False,
-    replace: bool = False,
-    save_rows: str | None = None,
-    progress: Progress | None = None,
-    **defaults: Any,
-) -> Outcome:
-    """Measure several encoders, by default all that are ready here; see `evaluate` for the options.
+@dataclass(frozen=True)
+class Request:
+    """What to run; see `evaluate` for the attributes that have no description here.
 
-    suite: "paper" wants a data directory, "sample" takes the bundled sample; by default the sample is taken only
-    where no data directory is given.
+    Attributes:
+        encoders: spec strings or encoders; by default all that are ready on this machine.
+        tasks: tasks or their names; by default all.
+        suite: "paper" wants a data directory, "sample" takes the bundled sample; by default the sample is taken only
+            where no data directory is given.
+        defaults: options for the encoders that have such options and do not set them in their spec strings.
+    """
+
+    encoders: Sequence[str | Encoder] | None = None
+    tasks: Sequence[str | Task] | None = None
+    subsets: Sequence[str] = ()
+    suite: str | None = None
+    data_dir: str | Path | None = None
+    results: str | Path | None = None
+    cache_dir: str | Path | None = None
+    fresh: bool = False
+    replace: bool = False
+    save_rows: str | None = None
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+
+def run_suite(request: Request, progress: Progress | None = None) -> Outcome:
+    """Measure several encoders.
 
     Raises:
         HarnessError: an encoder, task or subset that does not exist or bad data, before anything is measured; a disk
@@ -206,19 +213,21 @@ def run_suite(
         NameTakenError: the name of the only encoder is taken.
     """
     progress = progress or Silent()
-    store = _open_store(Path(results)) if results else None
-    chosen = [check_spec(e) if isinstance(e, str) else e for e in encoders] if encoders else _ready(progress)
-    _refuse_equal_names([spec for spec in chosen if isinstance(spec, Spec)])
-    plan = plan_sets(choose_tasks(tasks, progress), choose_data(data_dir, suite), subsets, progress)
-    run = Run(VectorCache(cache_dir), store, fresh, save_rows, progress, replace)
+    store = _open_store(Path(request.results)) if request.results else None
+    given = request.encoders
+    encoders = [check_spec(e) if isinstance(e, str) else e for e in given] if given else _ready(progress)
+    _refuse_equal_names([spec for spec in encoders if isinstance(spec, Spec)])
+    data = choose_data(request.data_dir, request.suite)
+    plan = plan_sets(choose_tasks(request.tasks, progress), data, request.subsets, progress)
+    run = Run(VectorCache(request.cache_dir), store, request.fresh, request.save_rows, progress, request.replace)
     run.items.read(plan)
     for source in [source for _, source in sets_of(plan) if source.is_published is False]:
         progress.note(f"warning: {source.dataset} {source.subset}: not the published files; `leaderboard data verify`")
     whole = Outcome()
-    for given in chosen:
-        name = given.stored_name if isinstance(given, Spec) else given.name
+    for encoder in encoders:
+        name = encoder.stored_name if isinstance(encoder, Spec) else encoder.name
         try:
-            loaded = _load(given, defaults)
+            loaded = _load(encoder, request.defaults)
         except KeyboardInterrupt:
             raise
         except BaseException as caught:  # one encoder may fail in any way, by sys.exit too, and the others go on
@@ -229,7 +238,7 @@ def run_suite(
         try:
             outcome = measure_and_store(run, plan, *loaded)
         except NameTakenError as error:
-            if len(chosen) == 1:
+            if len(encoders) == 1:
                 raise
             outcome = Outcome(failures=[Failure(name, "", "", error)])
             progress.fail(name, "storing", "", error)

@@ -21,8 +21,7 @@ from harness.encoders.cache import EncoderVectors, VectorCache
 from harness.encoders.encoder import Encoder
 from harness.protocol.task import Planned, Rows, Task
 from harness.results.records import Dataset, Identity, RecordKey, Result, ResultStore, mean_metrics
-from harness.running.plan import Items, identity_of, sets_of
-from harness.running.progress import Progress, Silent
+from harness.running.plan import Items, Progress, Silent, identity_of, sets_of
 
 
 class Failure(NamedTuple):

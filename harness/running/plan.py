@@ -1,21 +1,46 @@
-"""What to run: tasks, the subsets that are in the data, and their items, each set read once."""
+"""What to run: tasks, the subsets that are in the data, and their items, each set read once; and progress."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from harness.core.errors import HarnessError, InputError, unknown_name
 from harness.core.names import Subset
 from harness.data import DataDir, Source, bundled_sample, open_data_dir
-from harness.protocol.registry import get_task, task_names
+from harness.protocol import get_task, task_names
 from harness.protocol.task import Planned, Task
-from harness.results.records import Identity
-from harness.running.progress import Progress, Silent
+from harness.results.records import Identity, Result
 
 _KEPT_BYTES = 64 << 20  # of files, whose sentences then take three times as much memory
+
+
+class Progress(Protocol):
+    """What is told how far a run is."""
+
+    def note(self, message: str) -> None:
+        """Something worth saying that is neither a result nor a failure."""
+
+    def start(self, encoder: str, n_subsets: int) -> None:
+        """An encoder is loaded and has so many subsets to do."""
+
+    def encoding(self, task: str, subset: str, done: int, total: int) -> None:
+        """So many of a subset's new sentences are encoded."""
+
+    def finish(self, result: Result, metric: str, was_stored: bool) -> None:
+        """A subset is done, or was by an earlier run; `metric` names its main score."""
+
+    def fail(self, encoder: str, task: str, subset: str, error: Exception) -> None:
+        """A subset failed."""
+
+
+class Silent:
+    """Progress that nobody watches."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *args: None
 
 
 def make_plan(tasks: Sequence[Task], data: DataDir, subsets: Sequence[str] = ()) -> list[Planned]:
@@ -115,7 +140,7 @@ def identity_of(encoder: str, fingerprint: str, task: Task, source: Source) -> I
 def plan_sets(
     tasks: Sequence[Task], data: DataDir, subsets: Sequence[str] = (), progress: Progress | None = None
 ) -> list[Planned]:
-    """What to measure (see `harness.running.measure.make_plan`); says what of the published data is not there.
+    """What to measure (see `make_plan`); says what of the published data is not there.
 
     Raises:
         InputError: there is nothing, or a name stands for nothing.

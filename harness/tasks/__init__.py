@@ -1,6 +1,6 @@
 """The tasks, one file each. Installed packages add theirs through the entry points `harness.tasks`."""
 
-from harness.protocol.registry import all_tasks, get_task, task_names
+from harness.protocol import all_tasks, get_task, task_names
 from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Page, Rows, Task
 
 __all__ = [

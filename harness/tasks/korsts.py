@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.data import DataDir, Source
-from harness.data.sts17 import STSPairs
-from harness.data.stsb import KORSTS_SUBSETS, korsts_sources, load_korsts
+from harness.data.sts import KORSTS_SUBSETS, STSPairs, korsts_sources, load_korsts
 from harness.protocol.task import Display, Task
 from harness.tasks.sts17 import METRICS, at_least_two, correlations, sample, sts17, sts_rows
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.data import DataDir, Source
-from harness.data.sts17 import EXTENDED, STS_SUBSETS, STSPairs, sts_sources
+from harness.data.sts import EXTENDED, STS_SUBSETS, STSPairs, sts_sources
 from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Page, Rows, Task
 from harness.tasks.sts17 import complete_groups, correlations, load_set, sts_rows
 from harness.tasks.sts17 import data_sets as sts_data_sets
@@ -115,7 +115,7 @@ class Joining:
     cost: Floats
     shift: Floats
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """For JSON: lists, with two decimals."""
         cost, shift = (values.round(_DIGITS) + 0.0 for values in (self.cost, self.shift))  # no -0.0
         return {"sets": list(self.sets), "cost": cost.tolist(), "shift": shift.tolist()}
@@ -142,7 +142,7 @@ def joining(rows: Rows) -> Joining:
     return Joining(sets, cost, shift)
 
 
-def detail(rows: Rows) -> dict[str, Any]:
+def detail(rows: Rows) -> dict[str, object]:
     """What joining every two sets costs, and how far each set is over- or under-scored."""
     return {"joining": joining(rows).as_dict()}
 

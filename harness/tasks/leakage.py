@@ -12,8 +12,8 @@ from pathlib import Path
 
 from harness.core.errors import InputError
 from harness.data import DataDir, bundled_sample
-from harness.data.stsb import read_multi_mt, read_original
-from harness.protocol.registry import all_tasks
+from harness.data.sts import read_multi_mt, read_original
+from harness.protocol import all_tasks
 
 
 def normal_form(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from harness.core.errors import InputError
 from harness.core.names import Subset
 from harness.data import DataDir, Source
-from harness.data.sts17 import CROSS_LINGUAL, EXTENDED, SAME_LANGUAGE, STS_SUBSETS, STSPairs, load_sts, sts_sources
+from harness.data.sts import CROSS_LINGUAL, EXTENDED, SAME_LANGUAGE, STS_SUBSETS, STSPairs, load_sts, sts_sources
 from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Rows, Task, tags_of
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tiny_models import SENTENCES, write_bert, write_xlm_r
 
-from baselines.adapters.mean_pooling import load
+from baselines.adapters.sentence_transformer import load_pooled
 from harness.core.errors import InputError
 from harness.encoders.registry import load_encoder
 from harness.testing import check_encoder
@@ -41,39 +41,39 @@ def oracle(folder, sentence, pooling="mean", max_length=None):
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
 def test_vectors_are_those_of_single_sentences_pooled_in_plain_python(bert, pooling):
-    found = load(str(bert), pooling=pooling, batch_size=3, device="cpu").encode(SENTENCES)
+    found = load_pooled(str(bert), pooling=pooling, batch_size=3, device="cpu").encode(SENTENCES)
     expected = [oracle(bert, text, pooling) for text in SENTENCES]
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_xlm_r(xlm_r):
-    found = load(str(xlm_r), device="cpu").encode(SENTENCES[:2])
+    found = load_pooled(str(xlm_r), device="cpu").encode(SENTENCES[:2])
     np.testing.assert_allclose(found, [oracle(xlm_r, text) for text in SENTENCES[:2]], atol=1e-5)
 
 
 def test_max_length_cuts_after_that_many_tokens(bert):
-    found = load(str(bert), max_length=5, device="cpu").encode(SENTENCES)
+    found = load_pooled(str(bert), max_length=5, device="cpu").encode(SENTENCES)
     np.testing.assert_allclose(found, [oracle(bert, text, max_length=5) for text in SENTENCES], atol=1e-5)
-    three_words = load(str(bert), device="cpu").encode(["the committee met"])
+    three_words = load_pooled(str(bert), device="cpu").encode(["the committee met"])
     np.testing.assert_allclose(found[2], three_words[0], atol=1e-5)  # [CLS], three words, [SEP]
 
 
 def test_a_sentence_longer_than_the_model_is_cut_even_where_the_tokenizer_claims_more(xlm_r):
-    encoder = load(str(xlm_r), device="cpu")
+    encoder = load_pooled(str(xlm_r), device="cpu")
     assert "max_length:32|" in encoder.fingerprint
     np.testing.assert_allclose(encoder.encode(["man " * 200])[0], oracle(xlm_r, "man " * 200, max_length=32), atol=1e-5)
 
 
 def test_prompt_is_put_before_every_sentence(bert):
-    prompted = load(str(bert), prompt="query: ", device="cpu").encode(["a man", ""])
-    plain = load(str(bert), device="cpu").encode(["query: a man", "query: "])
+    prompted = load_pooled(str(bert), prompt="query: ", device="cpu").encode(["a man", ""])
+    plain = load_pooled(str(bert), device="cpu").encode(["query: a man", "query: "])
     np.testing.assert_allclose(prompted, plain, atol=1e-6)
 
 
 def test_half_precision_is_near_and_pools_in_float32(bert):
-    exact = load(str(bert), device="cpu").encode(SENTENCES)
-    half = load(str(bert), precision="bf16", device="cpu").encode(SENTENCES)
+    exact = load_pooled(str(bert), device="cpu").encode(SENTENCES)
+    half = load_pooled(str(bert), precision="bf16", device="cpu").encode(SENTENCES)
     cosines = (exact * half).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(half, axis=1)
     assert half.dtype == np.float32
     assert cosines.min() > 0.99
@@ -96,7 +96,7 @@ def test_loads_through_a_spec_string_under_the_folders_name(bert):
 
 def test_equal_fingerprints_mean_equal_weights_and_options(bert, tmp_path):
     def fingerprint(folder=bert, **options):
-        return load(str(folder), device="cpu", **options).fingerprint
+        return load_pooled(str(folder), device="cpu", **options).fingerprint
 
     elsewhere = shutil.copytree(bert, tmp_path / "copy")
     (elsewhere / "README.md").write_text("not part of the model")

@@ -15,7 +15,7 @@ from tiny_models import SENTENCES, write_bert
 from baselines.adapters.huggingface import folder_digest
 from baselines.adapters.sentence_transformer import load
 from baselines.training import model_folder, nli
-from baselines.training.nli import Recipe, Stage, resolve_start, train
+from baselines.training.nli import Recipe, Stage, TrainingData, resolve_start, train
 from baselines.training.training_data import ScoredPairs
 from harness.core.errors import InputError
 from harness.data.nli import NLIPairs
@@ -83,9 +83,9 @@ def entailed(n, seed):
 DEV = {"en": scored(40, 1)}
 
 
-def run(start, out, *stages, recipe=FAST, dev=DEV, **options):
-    given = {"settings": {}, "card": lambda trained: "# a card\n", "on_cpu": True, **options}
-    return train(start, recipe, list(stages), dev, out, **given)
+def run(start, out, *stages, recipe=FAST, dev=DEV, settings=None, **options):
+    given = {"card": lambda trained: "# a card\n", "on_cpu": True, **options}
+    return train(start, recipe, TrainingData(list(stages), dev, settings or {}), out, **given)
 
 
 def losses(stderr, stage):

@@ -161,8 +161,8 @@ def test_the_command_that_the_alias_names_is_the_papers_setting(alias, monkeypat
 
     seen = {}
 
-    def note(teacher, student, out, **options):
-        seen.update(options, teacher=teacher, student=student.student, out=out)
+    def note(teacher, student, out, options, progress):
+        seen.update(vars(options), teacher=teacher, student=student.student, out=out)
 
     monkeypatch.setattr(distill.distillation, "distill", note)
     words = shlex.split(encoder_info(alias).recipe().rpartition(" && ")[2])

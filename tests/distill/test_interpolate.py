@@ -19,6 +19,7 @@ from safetensors.numpy import load_file  # noqa: E402
 from baselines.adapters import sentence_transformer  # noqa: E402
 from distill.students import (  # noqa: E402
     RECORD_FILE,
+    Pruning,
     interpolate,
     transformer_student,
 )
@@ -67,7 +68,7 @@ def test_a_student_with_fewer_tokens_and_layers(tmp_path):
     counts = [0.0] * len(json.loads((start / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"])
     counts[10:20] = [5.0] * 10
     pruned = transformer_student(
-        str(start), 24, keep_layers=1, counts=torch.tensor(counts).numpy(), vocabulary=20, max_length=20
+        str(start), 24, keep_layers=1, pruning=Pruning(torch.tensor(counts).numpy(), 20), max_length=20
     )
     pruned.save_pretrained(str(tmp_path / "pruned"))
     expected = load_file(tmp_path / "pruned" / "model.safetensors")

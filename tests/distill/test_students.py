@@ -17,6 +17,7 @@ torch.set_num_threads(1)
 from distill.start import Start  # noqa: E402
 from distill.static import load  # noqa: E402
 from distill.students import (  # noqa: E402
+    Pruning,
     initial_table,
     principal_axes,
     ridge_map,
@@ -306,7 +307,7 @@ def reloaded(student, folder):
 def test_a_pruned_transformer_has_the_same_vectors(xlm_r, tmp_path):
     whole = transformer_student(str(xlm_r), 24, max_length=32, on_cpu=True)
     counts = count_tokens(xlm_r_like(), SENTENCES)
-    student = transformer_student(str(xlm_r), 24, counts=counts, vocabulary=1000, max_length=32, on_cpu=True)
+    student = transformer_student(str(xlm_r), 24, pruning=Pruning(counts, 1000), max_length=32, on_cpu=True)
     again = reloaded(student, tmp_path / "s")
     rows = again.transformers_model.get_input_embeddings().weight
     assert len(rows) == again.transformers_model.config.vocab_size == len(again.tokenizer) < len(counts)
@@ -316,7 +317,7 @@ def test_a_pruned_transformer_has_the_same_vectors(xlm_r, tmp_path):
     assert again.tokenizer.mask_token_id == len(rows) - 1
     batch = again.tokenizer(["a man", "ok"], padding=True)["input_ids"]
     assert batch[0][0] == 0 and batch[0][-1] == 2 and (set(batch[1]) & {1} or len(batch[1]) == len(batch[0]))
-    small = transformer_student(str(xlm_r), 24, counts=counts, vocabulary=30, max_length=32, on_cpu=True)
+    small = transformer_student(str(xlm_r), 24, pruning=Pruning(counts, 30), max_length=32, on_cpu=True)
     assert not np.allclose(encode(small), encode(whole), atol=1e-3)  # words fall into letters
 
 
@@ -365,8 +366,6 @@ def test_the_fitted_projection_is_the_ridge_map(xlm_r, tmp_path):
 def test_transformers_that_do_not_fit(xlm_r, tmp_path):
     with pytest.raises(InputError, match="--keep-layers must be 1 to 2, the layers of the start, not 3"):
         transformer_student(str(xlm_r), 24, keep_layers=3, max_length=32, on_cpu=True)
-    with pytest.raises(InputError, match="none were given"):
-        transformer_student(str(xlm_r), 24, vocabulary=30, max_length=32, on_cpu=True)
     with pytest.raises(InputError, match="no model folder"):
         transformer_student(str(tmp_path / "none"), 24)
     with pytest.raises(InputError, match="at least 1 dimension, not 0"):
@@ -376,7 +375,7 @@ def test_transformers_that_do_not_fit(xlm_r, tmp_path):
         transformer_student(str(tmp_path / "static"), 24, on_cpu=True)
     bert = write_bert(tmp_path / "bert")
     with pytest.raises(InputError, match="only Unigram vocabularies"):
-        transformer_student(str(bert), 32, counts=np.ones(99), vocabulary=50, max_length=40, on_cpu=True)
+        transformer_student(str(bert), 32, pruning=Pruning(np.ones(99), 50), max_length=40, on_cpu=True)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from tiny_models import SENTENCES, write_bert
 
 from baselines.adapters.huggingface import folder_digest
 from baselines.training.model_folder import only_training
-from distill.distillation import distill
+from distill.distillation import Options, distill
 from distill.report import Watcher
 from distill.start import Start
 from harness.core.errors import InputError
@@ -87,8 +87,9 @@ def swaps(tmp_path_factory):
     return [write_word_swaps(tmp_path_factory.mktemp("data"), "swaps", "de", 300, words=WORDS)]
 
 
-def run(files, out, student=STUDENT, recipe=FAST, **options):
-    return distill(TEACHER, student, out, pairs=files, recipe=recipe, on_cpu=True, **options)
+def run(files, out, student=STUDENT, recipe=FAST, progress=None, **options):
+    options = Options(pairs=files, recipe=recipe, on_cpu=True, **options)
+    return distill(TEACHER, student, out, options, progress)
 
 
 def weights(folder):

@@ -22,9 +22,9 @@ from markdown_it import MarkdownIt
 from mteb_files import sts_entry, task_result, write
 from result_records import record, sts, write_records
 
+from harness.cli.check import _old_and_new
 from harness.cli.encoders import EncoderRow, tables
 from harness.cli.progress import watch
-from harness.cli.rerun import _printed
 from harness.core import escaping
 from harness.core.errors import InputError
 from harness.core.provenance import GitState
@@ -259,7 +259,7 @@ def test_a_comparison_with_an_encoder_that_fails(
 
 def test_what_differs_in_a_repeated_record() -> None:
     old, new = (hostile_record("s", "\n".join(texts.values())) for texts in (HOSTILE, harmless()))
-    assert_printable(_printed(old, new), _printed(new, hostile_record("s", "y")))
+    assert_printable(_old_and_new(old, new), _old_and_new(new, hostile_record("s", "y")))
 
 
 def test_progress(capsys: pytest.CaptureFixture[str]) -> None:

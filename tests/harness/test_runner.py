@@ -21,10 +21,9 @@ from harness.encoders.cache import VectorCache
 from harness.results import records as results
 from harness.results.records import ResultStore
 from harness.results.statistics import StatisticsStore
-from harness.running.evaluate import measure_and_store, run_suite
+from harness.running.evaluate import Request, measure_and_store, run_suite
 from harness.running.measure import Run
-from harness.running.plan import Items, absent_sets, make_plan
-from harness.running.progress import Silent
+from harness.running.plan import Items, Silent, absent_sets, make_plan
 from harness.statistics.update import update_statistics
 
 ALL = [tasks.get_task(name) for name in tasks.task_names()]
@@ -181,9 +180,9 @@ def test_what_is_no_encoder_is_refused_with_what_to_give() -> None:
 def test_a_task_without_data_is_named_with_what_to_give(tmp_path: Path) -> None:
     own = replace(tasks.get_task("sts17"), name="own", sources=lambda data: {})
     with pytest.raises(InputError, match="the bundled sample has no data set of own; give --data-dir or set HARNESS"):
-        run_suite(["chargrams"], [own], results=tmp_path)
+        run_suite(Request(["chargrams"], [own], results=tmp_path))
     with pytest.raises(InputError, match=f"no data set of own found in {tmp_path}; see `leaderboard data status`"):
-        run_suite(["chargrams"], [own], data_dir=tmp_path, results=tmp_path)
+        run_suite(Request(["chargrams"], [own], data_dir=tmp_path, results=tmp_path))
 
 
 def sts_data(root: Path, **scores: str) -> Path:

@@ -16,7 +16,7 @@ from harness.data import DataDir, Source, bundled_sample
 from harness.data.bucc import bucc_sources
 from harness.data.catalogue import CHECKSUMS_FILE, catalogue, find_set, read_checksums
 from harness.data.inventory import set_status, verify_set
-from harness.data.sts17 import sts_sources
+from harness.data.sts import sts_sources
 from harness.data.tatoeba import languages, tatoeba_sources
 from harness.tasks import get_task
 

@@ -25,7 +25,7 @@ from harness.data import DataDir
 from harness.data.catalogue import DataSet, Download, catalogue, find_set
 from harness.data.fetch import Fetched, fetch_set
 from harness.data.inventory import read_pins
-from harness.data.sts17 import load_sts, sts_sources
+from harness.data.sts import load_sts, sts_sources
 from harness.data.transfer import Network, TransferError, discard, download, mirrored, unpack
 
 CONTENT = bytes(range(256)) * 1000

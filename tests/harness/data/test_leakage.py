@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.core.errors import InputError
 from harness.data import DataDir, bundled_sample, open_data_dir
 from harness.data.sources import SAMPLE_DIR
-from harness.data.sts17 import load_sts, sts_sources
+from harness.data.sts import load_sts, sts_sources
 from harness.tasks.leakage import (
     EvaluationSentences,
     evaluation_sentences,

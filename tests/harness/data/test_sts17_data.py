@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.errors import InputError
 from harness.data import DataDir
-from harness.data.sts17 import CROSS_LINGUAL, SAME_LANGUAGE, STS_SUBSETS, load_sts, sts_sources
+from harness.data.sts import CROSS_LINGUAL, SAME_LANGUAGE, STS_SUBSETS, load_sts, sts_sources
 from harness.tasks import get_task
 
 Write = Callable[[str, "bytes | str"], Path]

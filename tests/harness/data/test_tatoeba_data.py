@@ -9,7 +9,7 @@ import pytest
 from harness.core.errors import InputError
 from harness.data import DataDir
 from harness.data.bucc import bucc_sources
-from harness.data.sts17 import sts_sources
+from harness.data.sts import sts_sources
 from harness.data.tatoeba import GROUPS, languages, load_tatoeba, resolve_language, tatoeba_sources
 from harness.tasks import get_task
 

@@ -19,7 +19,7 @@ from gate_runs import copy_sample, findings, leaderboard_here
 
 from baselines.adapters.chargrams import CharGrams
 from harness import mining
-from harness.data.sts17 import _TRACKS, _Track
+from harness.data.sts import _TRACKS, _Track
 from harness.encoders.cache import VectorCache
 from harness.mining import best_threshold
 from harness.tasks.bucc import bucc
@@ -120,7 +120,7 @@ def test_1_vectors_perturbed(gate: Gate, monkeypatch: pytest.MonkeyPatch, capsys
 
 def test_4_wrong_track_4b(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(_TRACKS, "en-es", _Track("track4b.es-en", "es", "en"))
-    monkeypatch.setitem(sys.modules["harness.data.sts17"]._STEMS, "track4b.es-en", _TRACKS["en-es"])
+    monkeypatch.setitem(sys.modules["harness.data.sts"]._STEMS, "track4b.es-en", _TRACKS["en-es"])
     assert gate.check() == {"chargrams/sts17/en-es": {"data", "score"}}
 
 

@@ -9,7 +9,7 @@ import pytest
 from result_records import record, sts
 from tiny_models import SENTENCES, write_bert, write_sentence_transformer
 
-from harness.data.sts17 import STSPairs
+from harness.data.sts import STSPairs
 from harness.data.tatoeba import TatoebaPairs, languages
 from harness.published.mteb import BY_MTEB_NAME, TASKS, mteb_files
 from harness.published.mteb_import import read_results

@@ -20,7 +20,7 @@ from harness.resampling.resamples import Resampling
 from harness.resampling.tests import paired_tests
 from harness.results.records import Dataset, ResultStore
 from harness.results.statistics import StatisticsStore
-from harness.running.progress import Silent
+from harness.running.plan import Silent
 from harness.statistics import update
 from harness.statistics.evidence import sample_of
 from harness.statistics.rows import rows_file

@@ -70,7 +70,7 @@ def resample(rows, metric):
 
     from harness.resampling.metrics import mean
     from harness.resampling.resamples import independent
-    from harness.resampling.samples import Sample
+    from harness.resampling.metrics import Sample
 
     near, far = (np.stack([of_encoder[name] for of_encoder in rows]) for name in ("near", "far"))
     return Sample(mean(near > far if metric == "wins" else near - far), independent(near.shape[1]))

@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 from harness.core.errors import InputError
 from harness.data import DataDir, bundled_sample, open_data_dir
-from harness.data.sts17 import STSPairs, load_sts, sts_sources
+from harness.data.sts import STSPairs, load_sts, sts_sources
 from harness.tasks import get_task
 from harness.tasks.sts17 import averages, correlations, cosine, resolve
 

@@ -1,4 +1,4 @@
-"""`leaderboard export`: stored results as files of another tool."""
+"""`leaderboard export` and `leaderboard import`: results to and from another tool."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import ResultsOption, results_folder
+from harness.cli.options import ResultsOption, filter_option, results_folder
 
 
 class Format(str, Enum):
@@ -21,14 +21,8 @@ def export(
     out: Annotated[Path, typer.Option(metavar="DIR", show_default=False, help="Folder for the files.")],
     format: Annotated[Format, typer.Option(help="mteb: a folder that its ResultCache reads.")] = Format.mteb,
     results: ResultsOption = None,
-    encoder: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", show_default=False, help="Only this encoder, or those that fit 'a*'. Repeatable."),
-    ] = None,
-    task: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", show_default=False, help="Only this task, or those that fit 's*'. Repeatable."),
-    ] = None,
+    encoder: Annotated[list[str] | None, filter_option("encoder")] = None,
+    task: Annotated[list[str] | None, filter_option("task")] = None,
 ) -> None:
     """Write what means the same in another tool as its result files, and print the files.
 
@@ -52,4 +46,28 @@ def export(
     for name, content in exported.files.items():
         path = refuse_way_out(out / name, out)
         write_atomically(path, content)
+        typer.echo(terminal_line(path.as_posix()))
+
+
+def import_results(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH...", show_default=False, help="Result files of mteb, or folders with some."),
+    ],
+    results: ResultsOption = None,
+) -> None:
+    """Store results of mteb, to be shown as published figures with their source, and print the files.
+
+    Takes MODEL/REVISION/TASK.json as mteb's ResultCache and its repository of results have them, and files from before
+    mteb 1.11; of the tasks STS17, Tatoeba, BUCC and BUCC.v2. `show --published` and `report` set them beside what was
+    measured. A second import of the same model, revision and task replaces the first. What `export` wrote is left out.
+    """
+    from harness.core.escaping import terminal_line
+    from harness.published.mteb_import import read_results, store
+
+    results = results_folder(results)
+    read = read_results(paths)
+    for line in read.left_out:
+        typer.echo(terminal_line(f"left out: {line}"), err=True)
+    for path in store(results, read.results):
         typer.echo(terminal_line(path.as_posix()))
