@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from baselines.training.training_data import read_sts
 from harness.core.errors import InputError, unknown_name
 from harness.core.files import user_path
+from harness.core.text import REMEDY, iter_lines
 from harness.data.catalogue import find_set
 from harness.data.parallel import (
     FOLDER,
@@ -32,7 +33,6 @@ from harness.data.parallel import (
     read_words,
     zip_errors,
 )
-from harness.data.text import REMEDY, iter_lines
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

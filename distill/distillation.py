@@ -43,14 +43,14 @@ from distill.sampler import mixed_batches
 from distill.start import Start, load_projection, make_student, open_student, save_projection, teacher_projection
 from distill.teacher import TeacherVectors, VectorType, sentences_digest
 from distill.training import Fitted, check_recipe, train
-from harness.core.errors import InputError, MissingExtraError
+from harness.core.errors import InputError, MissingExtraError, one_line
 from harness.core.files import user_path, write_atomically
 from harness.core.provenance import git_state, hardware, versions
 from harness.core.schema import decoded
 from harness.data.sources import DataDir, bundled_sample, open_data_dir
 from harness.encoders.cache import default_cache_dir
 from harness.encoders.encoder import Encoder
-from harness.encoders.registry import load_encoder, one_line
+from harness.encoders.registry import load_encoder
 from harness.encoders.spec import parse_spec
 from harness.tasks.leakage import EvaluationSentences, leakage_guard
 

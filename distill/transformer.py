@@ -25,10 +25,10 @@ from baselines.adapters.huggingface import folder_digest, legal_text, model_fold
 from baselines.adapters.sentence_transformer import SentenceTransformerEncoder
 from baselines.training.model_folder import new_folder
 from distill.static import listed_modules, module_folder, read_model_file, token_vectors
-from harness.core.errors import InputError, MissingExtraError
+from harness.core.errors import InputError, MissingExtraError, one_line
 from harness.core.files import locked, writing
 from harness.encoders.cache import default_cache_dir
-from harness.encoders.registry import EncoderInfo, never, one_line
+from harness.encoders.registry import EncoderInfo, never
 
 COMPACT_FILE = "compact.safetensors"
 """Not `model.safetensors`: a library that knows nothing of the scales would take the int8 for the weights."""

@@ -13,9 +13,9 @@ from typing import Any, Literal
 import numpy as np
 
 from baselines.adapters.huggingface import Source, legal_text, open_model, quiet
-from harness.core.errors import InputError
+from harness.core.errors import InputError, one_line
 from harness.core.files import user_path
-from harness.encoders.registry import EncoderInfo, always, one_line
+from harness.encoders.registry import EncoderInfo, always
 
 PromptType = Literal["query", "document"]
 

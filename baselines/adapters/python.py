@@ -11,8 +11,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from harness.core.errors import HarnessError, InputError
-from harness.encoders.registry import EncoderInfo, always, missing_attributes, one_line
+from harness.core.errors import HarnessError, InputError, one_line
+from harness.encoders.registry import EncoderInfo, always, missing_attributes
 
 
 def find(location: str) -> Callable[..., Any]:

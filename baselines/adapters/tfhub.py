@@ -22,8 +22,8 @@ import numpy as np
 
 from baselines.adapters.huggingface import legal_text
 from baselines.adapters.tfhub_cache import cached_model, find, handle_of, local_folder, quiet
-from harness.core.errors import InputError
-from harness.encoders.registry import EncoderInfo, one_line
+from harness.core.errors import InputError, one_line
+from harness.encoders.registry import EncoderInfo
 
 # Attention over a text of so many tokens takes 0.1 to 0.4 GB in the large variant of mUSE.
 MAX_CHARS = 2_000

@@ -19,10 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from baselines.adapters.huggingface import environment_variable, model_folder
-from harness.core.errors import InputError
+from harness.core.errors import InputError, one_line
 from harness.core.files import joint_digest, write_atomically
 from harness.encoders.cache import default_cache_dir
-from harness.encoders.registry import one_line
 
 _MODEL_FILE = "saved_model.pb"
 _LOG_LEVEL = "3"  # fatal errors only

@@ -36,10 +36,10 @@ from baselines.training.model_folder import (
 from baselines.training.training_data import ScoredPairs
 from baselines.wheels import E5_SMALL_Q4, MINILM
 from harness.cli import say
-from harness.core.errors import InputError
+from harness.core.errors import InputError, one_line
 from harness.core.files import write_atomically
 from harness.data.nli import NLI_LABELS, NLIPairs
-from harness.encoders.registry import encoder_info, encoder_names, one_line
+from harness.encoders.registry import encoder_info, encoder_names
 
 _WARM_UP = 0.1
 _WEIGHT_DECAY = 0.01

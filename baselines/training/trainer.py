@@ -18,8 +18,7 @@ from transformers import PrinterCallback
 
 from baselines.adapters.huggingface import Precision, quiet
 from baselines.training.model_folder import Checkpoint, save_model
-from harness.core.errors import InputError
-from harness.encoders.registry import one_line
+from harness.core.errors import InputError, one_line
 
 _HEAD = "classifier.safetensors"
 

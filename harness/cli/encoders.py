@@ -60,8 +60,9 @@ def encoders(
 
 def _fetch(aliases: Sequence[str]) -> bool:
     """Fetch what the aliases need; whether all of it is here now. Nothing is fetched if one of them is no alias."""
+    from harness.core.errors import one_line
     from harness.encoders.containment import contained
-    from harness.encoders.registry import encoder_info, one_line
+    from harness.encoders.registry import encoder_info
 
     infos = {alias: encoder_info(alias) for alias in aliases}
     for alias, info in infos.items():
@@ -90,7 +91,8 @@ def _fetch(aliases: Sequence[str]) -> bool:
 
 def _rows() -> list[EncoderRow]:
     """Aliases first, then kinds; each sorted by name. What is both has a row of either."""
-    from harness.encoders.registry import encoder_info, encoder_names, one_line
+    from harness.core.errors import one_line
+    from harness.encoders.registry import encoder_info, encoder_names
 
     rows = []
     for name in encoder_names():

@@ -42,3 +42,11 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> InputError:
         return InputError(f"unknown {what} {name!r}; did you mean {' or '.join(map(repr, near))}?")
     listed = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
     return InputError(f"unknown {what} {name!r}; known: {listed or 'none'}")
+
+
+def one_line(error: BaseException) -> str:
+    """An error of somebody else's code in one line: its type and the first line of its message."""
+    if isinstance(error, HarnessError):
+        return str(error)
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.core.errors import InputError
+from harness.core.text import REMEDY, iter_lines
 from harness.data.sources import DataDir, Source
-from harness.data.text import REMEDY, iter_lines
 
 if TYPE_CHECKING:
     import numpy as np

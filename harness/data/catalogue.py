@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from harness.core.errors import InputError, unknown_name
 from harness.core.schema import read_tables
-from harness.data.text import iter_lines
+from harness.core.text import iter_lines
 
 CATALOGUE_FILE = Path(__file__).with_name("catalogue.toml")
 CHECKSUMS_FILE = Path(__file__).with_name("checksums.sha256")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from harness.core.errors import InputError
 from harness.core.files import locked, replacing
+from harness.core.text import DAMAGES, REMEDY, open_content, unpacked
 from harness.data.bucc import load_bucc
 from harness.data.catalogue import DataSet, Download
 from harness.data.inventory import PINS_NAME, expected_checksums, read_pins
@@ -21,7 +22,6 @@ from harness.data.nli import read_nli
 from harness.data.parallel import parallel_corpora
 from harness.data.sources import DataDir, Source, checksum_lines, content_sha256
 from harness.data.sts import load_sts, read_korsts, subset_of
-from harness.data.text import DAMAGES, REMEDY, open_content, unpacked
 from harness.data.transfer import Network, Progress, TransferError, discard, download, mirrored, unpack
 
 

@@ -9,7 +9,7 @@ from typing import TypedDict
 
 from harness.core.errors import InputError
 from harness.core.schema import decoded
-from harness.data.text import REMEDY, iter_lines, tab_rows
+from harness.core.text import REMEDY, iter_lines, tab_rows
 
 NLI_LABELS = ("contradiction", "entailment", "neutral")
 """The classes, in the order of their numbers."""

@@ -16,8 +16,8 @@ from typing import Literal
 from harness.core.errors import InputError, unknown_name
 from harness.core.names import check_name
 from harness.core.schema import read_tables
+from harness.core.text import DAMAGES, REMEDY, decoded_lines, iter_lines, parse_number, tab_rows, unpacked
 from harness.data.catalogue import DataSet, Download, catalogue
-from harness.data.text import DAMAGES, REMEDY, decoded_lines, iter_lines, parse_number, tab_rows, unpacked
 
 PARALLEL_FILE = Path(__file__).with_name("parallel.toml")
 FOLDER = "parallel"

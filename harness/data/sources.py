@@ -12,7 +12,7 @@ from pathlib import Path
 from harness.core.errors import InputError
 from harness.core.files import user_path
 from harness.core.names import SAMPLE, Subset
-from harness.data.text import open_content
+from harness.core.text import open_content
 
 SAMPLE_DIR = Path(__file__).parent.parent / "sample"
 _TAG = re.compile(r"[a-z0-9-]+")

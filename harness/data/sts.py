@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from harness.core.errors import InputError
+from harness.core.text import REMEDY, iter_lines, parse_number, tab_rows
 from harness.data.sources import DataDir, Source
-from harness.data.text import REMEDY, iter_lines, parse_number, tab_rows
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from harness.core.errors import InputError, unknown_name
+from harness.core.text import REMEDY, read_lines
 from harness.data.sources import DataDir, Source
-from harness.data.text import REMEDY, read_lines
 
 _FOLDER, _RELEASE = "tatoeba", "v1"
 _SIDE = re.compile(r"tatoeba\.([a-z]{2,3}(?:[-_][A-Za-z0-9]+)?)-eng\.(\1|eng)(?:\.gz)?")

@@ -37,7 +37,7 @@ from urllib.request import (
 
 from harness.core.errors import InputError
 from harness.core.files import leads_out
-from harness.data.text import DAMAGES, Allowance
+from harness.core.text import DAMAGES, Allowance
 
 # Some servers refuse urllib's own name.
 _USER_AGENT = "multilingual-embedding-harness"

@@ -23,7 +23,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 import numpy as np
 
-from harness.core.errors import HarnessError, InputError, MissingExtraError, unknown_name
+from harness.core.errors import HarnessError, InputError, MissingExtraError, one_line, unknown_name
 from harness.encoders.containment import contained
 from harness.encoders.encoder import Encoder, check_vectors, normalise
 from harness.encoders.spec import CheckedSpec, Spec, converted, option_types, parse_spec, signature_of
@@ -178,14 +178,6 @@ def _is_module(name: str) -> bool:
         return importlib.util.find_spec(name) is not None
     except (Exception, SystemExit):  # the package that holds it is not there, or fails; a module without a spec
         return name in sys.modules
-
-
-def one_line(error: BaseException) -> str:
-    """An error of somebody else's code in one line: its type and the first line of its message."""
-    if isinstance(error, HarnessError):
-        return str(error)
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 @contextmanager

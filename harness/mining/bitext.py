@@ -20,7 +20,7 @@ import numpy as np
 
 from harness.core.errors import InputError, LanguageError
 from harness.core.files import write_atomically, writing
-from harness.data.text import iter_lines
+from harness.core.text import iter_lines
 from harness.encoders.containment import InParts
 from harness.encoders.encoder import Encoder
 from harness.mining.search import Floats, Ints

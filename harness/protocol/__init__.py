@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from harness.core.errors import InputError, unknown_name
+from harness.core.errors import InputError, one_line, unknown_name
 from harness.protocol.task import Task
 
 GROUP = "harness.tasks"
@@ -48,8 +48,6 @@ def get_task(name: str) -> Task:
     try:
         task = entry.load()
     except (Exception, SystemExit) as error:  # a third party's package may fail in any way
-        from harness.encoders.registry import one_line  # imported here: `show` needs nothing else of it
-
         raise InputError(f"task {name!r} ({entry.value}) cannot be imported: {one_line(error)}") from error
     if not isinstance(task, Task):
         raise InputError(f"task {name!r}: {entry.value} is no harness.tasks.Task")

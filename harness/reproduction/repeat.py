@@ -11,13 +11,13 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-from harness.core.errors import HarnessError, InputError
+from harness.core.errors import HarnessError, InputError, one_line
 from harness.core.files import temporary_folder
 from harness.core.names import Subset
 from harness.data import DataDir, Source, bundled_sample
 from harness.encoders.cache import VectorCache
 from harness.encoders.encoder import Encoder
-from harness.encoders.registry import encoder_info, load_encoder, one_line, runs_code
+from harness.encoders.registry import encoder_info, load_encoder, runs_code
 from harness.encoders.spec import parse_spec
 from harness.protocol import get_task, task_names
 from harness.protocol.described import metric_of

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.escaping import json_text
+from harness.core.text import iter_lines
 from harness.data.bucc import BUCCPair
 from harness.data.sources import Source
-from harness.data.text import iter_lines
 from harness.mining import margin_scores, nearest, precision_recall_f1
 from harness.protocol.task import Encode, Rows
 from harness.report.cells import Cell, Column, Note, Row, Table

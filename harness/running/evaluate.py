@@ -7,18 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.core.errors import HarnessError, InputError, NameTakenError
+from harness.core.errors import HarnessError, InputError, NameTakenError, one_line
 from harness.core.names import check_name
 from harness.encoders.cache import VectorCache
 from harness.encoders.encoder import Encoder
-from harness.encoders.registry import (
-    check_spec,
-    encoder_info,
-    encoder_names,
-    load_encoder,
-    missing_attributes,
-    one_line,
-)
+from harness.encoders.registry import check_spec, encoder_info, encoder_names, load_encoder, missing_attributes
 from harness.encoders.spec import Spec
 from harness.protocol.task import Planned, Rows, Task
 from harness.results.records import Identity, RecordKey, Result, ResultStore, name_taken

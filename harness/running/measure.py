@@ -123,6 +123,8 @@ class Run:
         rows = task.rows(items, encode)
         metrics = task.aggregate(rows)
         for name, value in metrics.items():
+            if name not in task.metric_names:
+                raise ValueError(f"task {task.name!r} gives {name}, which is none of its metrics")
             if not isfinite(value):
                 raise ValueError(f"task {task.name!r} gives {name} = {value}")
         result = Result(

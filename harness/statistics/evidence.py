@@ -13,6 +13,8 @@ from harness.resampling.tests import PairedTest, paired_tests, randomisation_p
 
 Pair = tuple[str, str]
 
+_ROUNDING = 1e-6  # of scores x 100
+
 
 def sample_of(task: Task, metric: str, rows: Sequence[Rows]) -> Sample:
     """The sample of one metric of a task, from each encoder's rows of one subset.
@@ -45,12 +47,28 @@ class Evidence:
         """rows: by encoder, the rows of every part; a set is a single part."""
         self._task, self._rows, self._plan = task, rows, plan or Resampling()
         self._metrics = {metric.name: metric for metric in task.metrics}
+        self._scores: dict[str, list[dict[str, float]]] = {}
 
     def sample(self, metric: str, encoders: Sequence[str]) -> Sample:
         """The sample of one metric of these encoders. Raises InputError as `sample_of`."""
         parts = zip(*(self._rows[encoder] for encoder in encoders), strict=True)
         samples = [sample_of(self._task, metric, rows) for rows in parts]
-        return samples[0] if len(samples) == 1 else average(samples)
+        sample = samples[0] if len(samples) == 1 else average(samples)
+        for encoder, value in zip(encoders, sample.values.tolist(), strict=True):
+            expected = self._score(encoder, metric)
+            if expected is not None and not abs(value - expected) <= _ROUNDING:
+                raise InputError(
+                    f"{self._task.name}: `resample` gives {metric} {value:.4f}, `aggregate` {expected:.4f}; mend the task"
+                )
+        return sample
+
+    def _score(self, encoder: str, metric: str) -> float | None:
+        """The metric of an encoder as the task aggregates it; None if its rows do not give it."""
+        if encoder not in self._scores:
+            self._scores[encoder] = [self._task.aggregate(rows) for rows in self._rows[encoder]]
+        parts = [scores.get(metric) for scores in self._scores[encoder]]
+        values = [part for part in parts if part is not None]
+        return sum(values) / len(values) if values and len(values) == len(parts) else None
 
     def replicates(self, wanted: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, list[str], Replicates]]:
         """Bootstraps metrics (name -> encoders). Yields a metric, encoders resampled together, and their replicates."""

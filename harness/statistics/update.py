@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 
-from harness.core.errors import HarnessError, InputError
-from harness.encoders.registry import one_line
+from harness.core.errors import HarnessError, InputError, one_line
 from harness.protocol.task import Rows, Task
 from harness.resampling.bootstrap import bca_interval
 from harness.resampling.resamples import Resampling

@@ -8,7 +8,7 @@ from typing import Literal, Optional, Union
 import numpy as np
 import pytest
 
-from harness.core.errors import InputError, MissingExtraError
+from harness.core.errors import InputError, MissingExtraError, one_line
 from harness.encoders import registry
 from harness.encoders.encoder import Encoder
 from harness.encoders.registry import (
@@ -18,7 +18,6 @@ from harness.encoders.registry import (
     encoder_names,
     load_encoder,
     missing_attributes,
-    one_line,
 )
 from harness.encoders.spec import converted, option_types
 

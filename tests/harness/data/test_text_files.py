@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import InputError
+from harness.core.text import iter_lines, open_content, parse_number, read_lines
 from harness.data.sources import content_sha256
-from harness.data.text import iter_lines, open_content, parse_number, read_lines
 
 # Everything that str.splitlines splits at, and that these files must not be split at.
 NOT_LINE_ENDS = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029\r"
@@ -97,10 +97,10 @@ def test_lines_that_do_not_fit_into_memory(tmp_path: Path, monkeypatch: pytest.M
 
     path = tmp_path / "a"
     path.write_bytes(b"a\n")
-    monkeypatch.setattr("harness.data.text.decoded_lines", no_memory)
+    monkeypatch.setattr("harness.core.text.decoded_lines", no_memory)
     with pytest.raises(InputError, match=r"a: cannot be read \(not enough memory\)"):
         next(iter_lines(path))
-    monkeypatch.setattr("harness.data.text.iter_lines", no_memory)
+    monkeypatch.setattr("harness.core.text.iter_lines", no_memory)
     with pytest.raises(InputError, match="a: its lines do not fit into memory"):
         read_lines(path)
 
