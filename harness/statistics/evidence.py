@@ -57,9 +57,8 @@ class Evidence:
         for encoder, value in zip(encoders, sample.values.tolist(), strict=True):
             expected = self._score(encoder, metric)
             if expected is not None and not abs(value - expected) <= _ROUNDING:
-                raise InputError(
-                    f"{self._task.name}: `resample` gives {metric} {value:.4f}, `aggregate` {expected:.4f}; mend the task"
-                )
+                texts = f"`resample` gives {metric} {value:.4f}, `aggregate` {expected:.4f}"
+                raise InputError(f"{self._task.name}: {texts}; correct the task")
         return sample
 
     def _score(self, encoder: str, metric: str) -> float | None:
