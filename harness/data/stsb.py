@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from harness.core.errors import InputError
 from harness.data.sources import DataDir, Source
 from harness.data.sts17 import STSPairs
@@ -135,6 +133,8 @@ def load_korsts(source: Source) -> STSPairs:
     Raises:
         InputError: as `read_korsts`.
     """
+    import numpy as np
+
     rows = list(read_korsts(source.files[0]))
     return STSPairs(
         source.subset,
