@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import subprocess
@@ -11,11 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.core.errors import InputError
+from harness.data import open_data_dir
+from harness.testing import check_task
+
 README = Path(__file__).parent.parent / "README.md"
 
 
-def code_block(language: str, containing: str) -> str:
-    blocks = re.findall(rf"```{language}\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+def code_block(language: str, containing: str, file: Path = README) -> str:
+    blocks = re.findall(rf"```{language}\n(.*?)```", file.read_text(encoding="utf-8"), re.DOTALL)
     (block,) = [block for block in blocks if containing in block]
     return block
 
@@ -70,3 +75,24 @@ def test_it_is_listed_and_passes_the_contract(leaderboard, installed, monkeypatc
 
     check_encoder(lengths())
     np.testing.assert_array_equal(lengths().encode(["a bc", ""]), [[4, 1], [0, 0]])
+
+
+def test_the_task_that_contributing_adds_keeps_what_a_task_promises(tmp_path):
+    (tmp_path / "data/paraphrases").mkdir(parents=True)
+    pairs = [("It rains.", "Rain is falling."), ("He sleeps.", "He is asleep."), ("They won.", "Victory was theirs.")]
+    (tmp_path / "data/paraphrases/en.tsv").write_text("".join(f"{first}\t{second}\n" for first, second in pairs))
+    block = code_block("python", "paraphrases = Task(", README.with_name("CONTRIBUTING.md"))
+    (tmp_path / "added_task.py").write_text(block)
+    spec = importlib.util.spec_from_file_location("added_task", tmp_path / "added_task.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["added_task"] = module  # where its dataclass looks for its types
+    try:
+        spec.loader.exec_module(module)
+        data = open_data_dir(tmp_path / "data")
+        check_task(module.paraphrases, data)
+        assert list(module.sentences(data)) == [text for side in zip(*pairs, strict=True) for text in side]
+        (tmp_path / "data/paraphrases/en.tsv").write_text("one column\n")
+        with pytest.raises(InputError, match=r"en\.tsv:1: .*sentence TAB paraphrase"):
+            check_task(module.paraphrases, data)
+    finally:
+        del sys.modules["added_task"]

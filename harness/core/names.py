@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from harness.core.errors import InputError
@@ -51,8 +52,7 @@ class Subset(NamedTuple):
     @classmethod
     def parse(cls, name: str) -> Subset:
         """The parts of a name."""
-        base, at, tag = name.partition("@")
-        return cls(base, at + tag)
+        return _parsed(name)
 
     def __str__(self) -> str:
         return self.base + self.tag
@@ -61,3 +61,9 @@ class Subset(NamedTuple):
     def is_sample(self) -> bool:
         """Whether it is of the bundled sample."""
         return self.tag == SAMPLE
+
+
+@lru_cache(maxsize=4096)  # a table asks for the same few names thousands of times
+def _parsed(name: str) -> Subset:
+    base, at, tag = name.partition("@")
+    return Subset(base, at + tag)

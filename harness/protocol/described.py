@@ -54,6 +54,7 @@ def title_of(task: str) -> str:
     return described(task).display.title or task
 
 
+@cache
 def metric_of(task: str, metric: str) -> Metric:
     """A metric of a task; one that the task does not know is a score."""
     return next((known for known in described(task).metrics if known.name == metric), Metric(metric))

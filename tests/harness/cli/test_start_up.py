@@ -53,6 +53,13 @@ def test_show_imports_nothing_heavy(with_results: Path) -> None:
     assert "harness.results.records" in modules and not modules & HEAVY
 
 
+def test_a_task_is_read_without_anything_heavy(tmp_path: Path) -> None:
+    """`show` reads the tasks of the results that it finds: here all of them."""
+    script = "import sys; from harness.tasks import all_tasks; all_tasks(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "harness.tasks.korsts" in done.stdout.split() and not set(done.stdout.split()) & HEAVY
+
+
 def test_the_light_core_never_imports_torch(tmp_path: Path) -> None:
     modules = imported_by("run", "--encoder", "chargrams", "--subset", "en-en@sample", cwd=tmp_path)
     assert "numpy" in modules and not modules & {"torch", "transformers", "sentence_transformers", "tensorflow"}

@@ -178,15 +178,18 @@ def write_data(folder: Path) -> Path:
     return folder
 
 
+def forget() -> None:
+    for known in (registry._entry_points, described.described, described.metric_of):
+        known.cache_clear()
+
+
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DataDir]:
     """The package in this process, and its data."""
     monkeypatch.syspath_prepend(install(tmp_path / "site", "contrast_sets", PACKAGE, ENTRY_POINTS))
-    registry._entry_points.cache_clear()
-    described.described.cache_clear()
+    forget()
     yield DataDir(write_data(tmp_path / "data"))
-    registry._entry_points.cache_clear()
-    described.described.cache_clear()
+    forget()
     sys.modules.pop("contrast_sets", None)
 
 
@@ -372,7 +375,7 @@ def test_package_that_cannot_be_imported(results: str, leaderboard, tmp_path: Pa
 def test_task_of_two_packages_is_refused(installed: DataDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rival = install(tmp_path / "other", "rival", "", "[harness.tasks]\nsts17 = rival:task\ncontrast = rival:task\n")
     monkeypatch.syspath_prepend(rival)
-    registry._entry_points.cache_clear()
+    forget()
     message = (
         r"task 'contrast' is offered more than once \(rival:task of rival, contrast_sets:contrast of contrast_sets\)"
     )
