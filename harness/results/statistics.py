@@ -236,7 +236,7 @@ def _plain(entry: Entry) -> dict[str, object]:
 
 
 def _rounded(value: object, digits: int) -> object:
-    """Rounds the numbers in dictionaries and tuples, with None in place of NaN."""
+    """Rounds the numbers in dictionaries and in both ends of an interval, with None in place of NaN."""
     if isinstance(value, dict):
         return {key: _rounded(part, digits) for key, part in value.items()}
     if isinstance(value, tuple):
@@ -245,17 +245,19 @@ def _rounded(value: object, digits: int) -> object:
 
 
 def _with_nan(value: Any) -> Any:
-    """Dictionaries and tuples with NaN in place of None."""
+    """Numbers, in dictionaries and in both ends of an interval, with NaN in place of None."""
     if isinstance(value, dict):
         return {key: _with_nan(part) for key, part in value.items()}
-    if isinstance(value, tuple):
+    if isinstance(value, list):
         return tuple(map(_with_nan, value))
     return nan if value is None else value
 
 
 def _parsed(content: _StoredStatistics) -> Statistics:
     entries = {
-        (encoder, subset): Entry(**_with_nan(vars(entry)))
+        (encoder, subset): Entry(
+            entry.of, _with_nan(entry.interval), _with_nan(entry.p), _with_nan(entry.p_zero), entry.more
+        )
         for encoder, by_subset in content.statistics.items()
         for subset, entry in by_subset.items()
     }

@@ -14,9 +14,10 @@ import pytest
 from command_line import one_line_error
 from fork_server import ForkServer
 
+from harness import protocol
 from harness.core.errors import InputError
 from harness.data import DataDir
-from harness.protocol import described, registry
+from harness.protocol import described
 from harness.tasks import get_task, task_names
 from harness.tasks.leakage import leakage_guard
 from harness.testing import check_task
@@ -179,7 +180,7 @@ def write_data(folder: Path) -> Path:
 
 
 def forget() -> None:
-    for known in (registry._entry_points, described.described, described.metric_of):
+    for known in (protocol._entry_points, described.described, described.metric_of):
         known.cache_clear()
 
 

@@ -40,6 +40,7 @@ def test_own_tasks_keep_their_promises(name: str) -> None:
         ({"aggregate": lambda rows: {}}, "no metric"),
         ({"aggregate": lambda rows: {"spearman": float("nan")}}, "nan"),
         ({"aggregate": lambda rows: {"spearman": float(next(CALLS))}}, "second time"),
+        ({"aggregate": lambda rows: {"spearman": 1.0}}, "resample gives spearman 0.0, aggregate 1.0"),
         ({"aggregate": lambda rows: {"spearman": 1.0 if np.any(rows["cosine"]) else np.inf}}, "zero vectors"),
     ],
 )
