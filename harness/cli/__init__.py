@@ -36,8 +36,11 @@ _SOFTWARE_ERROR = 70  # EX_SOFTWARE of sysexits.h
 _OF_OUTPUT = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EBADF)  # where an error names no file
 
 
-def make_app() -> typer.Typer:
-    """The command with all subcommands that installed packages offer: functions, or Typer apps for groups."""
+def make_app(name: str = "") -> typer.Typer:
+    """The command with all subcommands that installed packages offer: functions, or Typer apps for groups.
+
+    With the name of one of them it has this one alone: to import and describe all takes longer than most of `show`.
+    """
     app = typer.Typer(
         name="leaderboard",
         help="Which multilingual sentence embedding is best for my languages and my task?",
@@ -47,7 +50,9 @@ def make_app() -> typer.Typer:
         rich_markup_mode=None,  # plain help: importing rich would double the time that it takes
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+    app.callback()(lambda: None)  # else a single subcommand would be the command itself
+    entries = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
+    for entry in [entry for entry in entries if entry.name == name] or entries:
         try:
             command = entry.load()
         except (Exception, SystemExit) as error:  # a third party's package may fail in any way, and ours goes on
@@ -71,7 +76,7 @@ def _run(arguments: list[str]) -> int:
     farewell = _Farewell(arguments)
     try:
         with _prompt_interruption(farewell):
-            code = make_app()(args=arguments, standalone_mode=False)
+            code = make_app(*arguments[:1])(args=arguments, standalone_mode=False)
             sys.stdout.flush()
         if code == INTERRUPTED:  # Typer has turned the KeyboardInterrupt into an exit code
             raise KeyboardInterrupt

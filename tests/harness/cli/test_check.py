@@ -1,4 +1,4 @@
-"""`leaderboard check` as a user drives it; the planted regressions are in `tests/harness/gate`."""
+"""`leaderboard check` as a user drives it; the planted regressions are in `tests/harness/reproduction`."""
 
 from __future__ import annotations
 

@@ -51,6 +51,7 @@ def with_results(tmp_path: Path) -> Path:
 def test_show_imports_nothing_heavy(with_results: Path) -> None:
     modules = imported_by("show", "--format", "json", cwd=with_results)
     assert "harness.results.records" in modules and not modules & HEAVY
+    assert "harness.cli.mine" not in modules  # nor any other command
 
 
 def test_a_task_is_read_without_anything_heavy(tmp_path: Path) -> None:

@@ -465,7 +465,7 @@ def test_a_record_can_be_traced_and_names_no_machine_path(tmp_path: Path) -> Non
     assert record["dataset"]["sha256"] and len(record["dataset"]["files"]) == 6
     assert record["n"] == 60 and record["task_version"] == "1" and record["versions"]["numpy"] == np.__version__
     assert record["hardware"]["cores"] >= 1 and record["peak_memory_mb"] is None and record["sentences_per_s"] > 0
-    assert str(tmp_path) not in text and str(Path(__file__).parents[2]) not in text
+    assert str(tmp_path) not in text and str(Path(__file__).parents[3]) not in text
 
 
 @pytest.mark.parametrize("file_format", ["jsonl", "parquet"])

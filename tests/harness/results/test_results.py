@@ -38,7 +38,7 @@ def test_round_trip_and_layout(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("folder", ["", "sample", "nli-baselines"])
 def test_what_is_stored_is_written_back_byte_for_byte(tmp_path: Path, folder: str) -> None:
-    stored = ResultStore(Path(__file__).parents[2] / "results" / folder)
+    stored = ResultStore(Path(__file__).parents[3] / "results" / folder)
     ResultStore(tmp_path).merge(stored.load())
     files = sorted(stored.records.rglob("*.json"))
     assert files
