@@ -223,7 +223,7 @@ def test_the_bundled_sample_end_to_end(leaderboard: Leaderboard) -> None:
     conclusion = done.stdout.splitlines()[-1]
     assert (
         "on avg-cross@sample the difference (chargrams - small) is" in conclusion
-        and "language bias on ten@sample" in conclusion
+        and "Language bias on ten@sample: difference " in conclusion
     )
     stated = re.search(r"([-+]\d+\.\d) (\[.*?\])", conclusion)
     assert stated and all(f" {text} " in average for text in stated.groups())
