@@ -84,4 +84,4 @@ def test_help_and_show_answer_at_once(with_results: Path, tmp_path: Path) -> Non
 
     commands = ([sys.executable, "-c", "import typer"], [LEADERBOARD, "--help"], [LEADERBOARD, "show"])
     typer, help, show = (min(times) for times in zip(*([seconds(*c) for c in commands] for _ in range(6)), strict=True))
-    assert help < 5 * typer and show < 8 * typer, (typer, help, show)
+    assert help < 4.5 * typer and show < 7 * typer, (typer, help, show)

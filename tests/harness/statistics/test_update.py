@@ -21,6 +21,7 @@ from harness.resampling.tests import paired_tests
 from harness.results.records import Dataset, ResultStore
 from harness.results.statistics import StatisticsStore
 from harness.running.plan import Silent
+from harness.statistics import rows as stored
 from harness.statistics import update
 from harness.statistics.evidence import sample_of
 from harness.statistics.rows import rows_file
@@ -236,6 +237,26 @@ def test_a_task_of_another_package(store: ResultStore) -> None:
     notes = Notes()
     update_statistics(store, [replace(STS, aggregate=fragile, resample=None)], PLAN, notes.note)
     assert any("no intervals of sts17 en-en: ZeroDivisionError: no repeated items" in note for note in notes.said)
+
+
+def test_samples_of_another_metric_are_refused(store: ResultStore) -> None:
+    assert STS.resample
+    resample = STS.resample
+    notes: list[str] = []
+    update_statistics(
+        store, [replace(STS, resample=lambda rows, metric: resample(rows, "pearson"))], PLAN, notes.append
+    )
+    assert any("`resample` gives spearman" in note and "correct the task" in note for note in notes)
+    assert not any("spearman" in entry.interval for entry in entries(store).values())
+
+
+def test_rows_are_good_for_a_task_that_measures_more(store: ResultStore) -> None:
+    record = store.load("good", "sts17")[0]
+    more = replace(STS, aggregate=lambda rows: {**sts17.correlations(rows), "kendall": 1.0})
+    assert stored.rows_of(store.root, more, record) is not None
+    other = replace(STS, aggregate=lambda rows: {**sts17.correlations(rows), "spearman": 1.0})
+    with pytest.raises(InputError, match="not the rows of the stored result"):
+        stored.rows_of(store.root, other, record)
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b"\xff"])
