@@ -23,7 +23,7 @@ import numpy as np
 
 from harness.core.files import listed
 from harness.encoders.cache import CHUNK, VectorCache
-from harness.encoders.shards import KEY, KEY_BYTES, Index, open_shard, write_shard
+from harness.encoders.shards import KEY, KEY_BYTES, Effort, Index, open_shard, write_shard
 
 SIZES = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
 
@@ -97,7 +97,7 @@ def add_all(index: Any, keys: np.ndarray, limit: float) -> Added | None:
 
 def write_shards(keys: np.ndarray, folder: Path) -> None:
     for shard in in_shards(keys):
-        write_shard(folder, Numbers(), shard, np.zeros((len(shard), 1), np.float32), 1.0)
+        write_shard(folder, Numbers(), shard, np.zeros((len(shard), 1), np.float32), Effort(1.0))
 
 
 def open_by_unique(folder: Path) -> None:

@@ -272,13 +272,6 @@ def legal_text(text: str) -> str:
     return text if text.isascii() else _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def available_cores() -> int:
-    """The cores that this process may use; fewer than `os.cpu_count()` in a container or under taskset."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 @contextmanager
 def _one_torch_thread() -> Iterator[Callable[[], None]]:
     """Sets PyTorch to one thread, and back at the end; yields a function that new threads must call."""

@@ -28,9 +28,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from baselines.adapters.huggingface import available_cores, encode_by_length, legal_text, model_folder
+from baselines.adapters.huggingface import encode_by_length, legal_text, model_folder
 from harness.core.errors import InputError, LanguageError, MissingExtraError
 from harness.core.escaping import terminal_line
+from harness.core.threads import n_threads
 from harness.data.catalogue import DataSet, Download
 from harness.data.fetch import fetch_set
 from harness.data.inventory import PINS_NAME, read_pins
@@ -85,7 +86,7 @@ class Laser:
         self._library = library
         self._lang = None if lang is None else _language(name, lang)
         self._batch_size = batch_size
-        self._workers = available_cores() if on_cpu else 0
+        self._workers = n_threads() if on_cpu else 0
         parts = [f"laser/sha256:{digest[:16]}", *_versions(name), f"max_chars={MAX_CHARS}"]
         self.fingerprint = ";".join(parts + ([f"lang={self._lang}"] if self._lang else []))
 

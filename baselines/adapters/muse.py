@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from baselines.adapters.huggingface import available_cores, legal_text
+from baselines.adapters.huggingface import legal_text
 from harness.core.errors import InputError
 from harness.core.files import digest_of
+from harness.core.threads import n_threads
 from harness.encoders.registry import EncoderInfo, never
 
 DIM = 512
@@ -46,7 +47,7 @@ class Muse:
             raise InputError(f"muse: batch_size must be at least 1, not {batch_size}")
         self.name = name
         self._batch_size = batch_size
-        self._workers = min(available_cores(), _MAX_WORKERS)
+        self._workers = min(n_threads(), _MAX_WORKERS)
         self._blas = ThreadpoolController()
 
     @property

@@ -18,7 +18,6 @@ import numpy as np
 from baselines.adapters.huggingface import (
     Precision,
     Source,
-    available_cores,
     encode_by_length,
     legal_text,
     open_model,
@@ -26,6 +25,7 @@ from baselines.adapters.huggingface import (
     torch_dtype,
 )
 from harness.core.errors import InputError
+from harness.core.threads import n_threads
 from harness.encoders.registry import EncoderInfo, never
 
 Pooling = Literal["mean", "cls", "max"]
@@ -90,7 +90,7 @@ class SentenceTransformerEncoder:
             self._encode_batch,
             dim=self.dim,
             batch_size=self._batch_size,
-            workers=min(available_cores(), _MAX_WORKERS) if on_cpu else 0,
+            workers=min(n_threads(), _MAX_WORKERS) if on_cpu else 0,
         )
 
     def _encode_batch(self, texts: list[str]) -> np.ndarray:

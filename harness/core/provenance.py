@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from harness.core.schema import Count, Number
+from harness.core.threads import available_cores
 
 Hardware = dict[str, str | Count | Number | None]
 """Processor, cores, memory, device."""
@@ -67,8 +68,7 @@ def git_state() -> GitState | None:
 @cache
 def hardware() -> Hardware:
     """Processor, number of cores this process may use, and memory in GiB."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    machine: Hardware = {"processor": _processor(), "cores": cores}
+    machine: Hardware = {"processor": _processor(), "cores": available_cores()}
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         machine["memory_gib"] = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30)
     return machine

@@ -17,6 +17,7 @@ from functools import partial
 from hashlib import blake2b
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +25,21 @@ from numpy.typing import NDArray
 from harness.core import files
 from harness.core.errors import InputError
 from harness.core.escaping import terminal_line
+from harness.core.threads import n_threads
 from harness.encoders.containment import InParts
 from harness.encoders.encoder import Encoder
-from harness.encoders.shards import ENDING, KEY, KEY_BYTES, Index, Shard, discard, encoder_of, open_shard, write_shard
+from harness.encoders.shards import (
+    ENDING,
+    KEY,
+    KEY_BYTES,
+    Effort,
+    Index,
+    Shard,
+    discard,
+    encoder_of,
+    open_shard,
+    write_shard,
+)
 
 CHUNK = 4096
 """Sentences that are encoded, checked and stored at a time: what a kill can lose."""
@@ -64,13 +77,13 @@ class Encoded:
     Attributes:
         vectors: float32 (n, dim).
         n_distinct, n_new: distinct sentences among them, and those of them that had to be encoded now.
-        seconds: what encoding the distinct sentences took, now or when they were encoded.
+        effort: what encoding the distinct sentences took, now or when they were encoded.
     """
 
     vectors: NDArray[np.float32]
     n_distinct: int
     n_new: int
-    seconds: float
+    effort: Effort
 
 
 def default_max_bytes() -> int:
@@ -210,11 +223,11 @@ class EncoderVectors:
                 break
         else:
             raise InputError(f"cache folder {self._folder} does not keep what is written to it; give --cache-dir")
-        seconds = 0.0
+        effort = Effort(0.0)
         for number, count in zip(*np.unique(shards, return_counts=True), strict=True):
             shard = self._shards[int(number)]
-            seconds += shard.seconds / shard.shape[0] * int(count)
-        return Encoded(vectors, len(distinct), n_new, seconds)
+            effort = effort.plus(shard.effort, int(count) / shard.shape[0])
+        return Encoded(vectors, len(distinct), n_new, effort)
 
     def stored(
         self, sentences: Sequence[str], lang: str | None = None
@@ -249,12 +262,17 @@ class EncoderVectors:
         self, sentences: Sequence[str], rows: NDArray[np.int64], keys: NDArray[np.bytes_], lang: str | None
     ) -> None:
         chunk = [sentences[row] for row in rows.tolist()]
+        before = _attribute(self._encoder, "usage")
         start = time.perf_counter()
         vectors = self._in_parts.encode(chunk, lang, rows)
         seconds = time.perf_counter() - start
+        usage = {key: value - before.get(key, 0) for key, value in _attribute(self._encoder, "usage").items()}
+        conditions = {"threads": n_threads(), **_attribute(self._encoder, "conditions")}
+        if self._in_parts.smallest < len(chunk):
+            conditions["sentences_at_a_time"] = self._in_parts.smallest
         if not self._claim.is_valid:  # the cache has been cleared
             self._claim = _claim(self._folder)
-        shard = write_shard(self._folder, self._encoder, keys, vectors, seconds)
+        shard = write_shard(self._folder, self._encoder, keys, vectors, Effort(seconds, conditions, usage))
         self._add(shard, keys)
         self._on_growth(_bytes_of(shard.path))
 
@@ -280,6 +298,11 @@ def _claim(folder: Path) -> files.Claim:
     except OSError as error:
         raise InputError(f"cache folder {folder} cannot be written ({error.strerror}); give --cache-dir") from None
     return claim
+
+
+def _attribute(encoder: Encoder, name: str) -> dict[str, Any]:
+    """One of the attributes that an encoder need not have, as it is now."""
+    return dict(getattr(encoder, name, {}))
 
 
 def _mb(n_bytes: int) -> str:

@@ -168,12 +168,12 @@ def is_out_of_memory(error: BaseException) -> bool:
 class InParts:
     """Encodes all sentences at once, or by halves, quarters and so on where memory runs out.
 
-    A warning tells of each size that is smaller than before. What the encoder prints is contained.
+    A warning tells of each size that is smaller than `smallest`. What the encoder prints is contained.
     """
 
     def __init__(self, encoder: Encoder):
         self._encoder = encoder
-        self._smallest = sys.maxsize  # the number of sentences at a time of the last warning
+        self.smallest = sys.maxsize  # sentences at a time so far, where memory ran out
 
     def encode(
         self, sentences: Sequence[str], lang: str | None = None, rows: Sequence[int] | np.ndarray | None = None
@@ -198,8 +198,8 @@ class InParts:
                 continue
             parts.append(vectors)
             done += size
-            if size < min(len(sentences), self._smallest):
-                self._smallest = size
+            if size < min(len(sentences), self.smallest):
+                self.smallest = size
                 warning = f"warning: memory ran out; {self._encoder.name} encodes {size:,} sentences at a time"
                 print(terminal_line(warning), file=sys.stderr)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from harness.core.errors import VectorError
 
+Conditions = dict[str, str | int | float]
+"""What vectors depend on by rounding alone: threads, precision, sentences at a time."""
+
 _AT_ONCE = 1 << 21  # components: some tens of MB of temporaries
 
 
@@ -24,6 +27,10 @@ class Encoder(Protocol):
             precision); equal fingerprints promise equal vectors. Part of every cache key and of every result.
         dim: length of a vector.
         uses_lang: whether `lang` changes the vectors.
+
+    Three more attributes are read where an encoder has them, and become part of records: `device`, where it runs;
+    `conditions`, what moves its vectors by rounding (`{"precision": "bf16"}`); and `usage`, what all calls so far have
+    taken, counted up (`{"tokens": 5120}`).
 
     Caching, deduplication and normalisation wrap an encoder; no adapter repeats them.
     """

@@ -24,7 +24,7 @@ import sys
 import zlib
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, NamedTuple, TypedDict
 from uuid import uuid4
@@ -35,8 +35,8 @@ from numpy.typing import NDArray
 from harness.core import files
 from harness.core.errors import InputError
 from harness.core.escaping import terminal_line
-from harness.core.schema import Amount, Count, decoded
-from harness.encoders.encoder import Encoder
+from harness.core.schema import Amount, Count, Number, decoded
+from harness.encoders.encoder import Conditions, Encoder
 
 KEY_BYTES = 16
 KEY = np.dtype(f"S{KEY_BYTES}")
@@ -133,11 +133,46 @@ def _keep(
     return at[chosen], rows[chosen]
 
 
-class _Meta(TypedDict):
+class _Required(TypedDict):
     name: str
     fingerprint: str
     seconds: Amount
     crc32: Count
+
+
+class _Meta(_Required, total=False):
+    conditions: dict[str, str | int | Number]  # older shards lack them
+    usage: dict[str, Amount]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How vectors were made.
+
+    Attributes:
+        seconds: what encoding them took.
+        conditions: what they depend on by rounding.
+        usage: what encoding them took of what the encoder counts (tokens, say).
+    """
+
+    seconds: float
+    conditions: Conditions = field(default_factory=dict)
+    usage: dict[str, float] = field(default_factory=dict)
+
+    def plus(self, other: Effort, share: float) -> Effort:
+        """The effort of these vectors and of a share of others; of a condition that differs, all values in a text."""
+        conditions = dict(self.conditions)
+        for key, value in other.conditions.items():
+            values = str(conditions.get(key, value)).split(", ")
+            if key in conditions and str(value) not in values:
+                conditions[key] = ", ".join(sorted([*values, str(value)]))
+            else:
+                conditions.setdefault(key, value)
+        usage = {key: self.usage.get(key, 0.0) + share * value for key, value in other.usage.items()}
+        return Effort(self.seconds + share * other.seconds, conditions, self.usage | usage)
+
+
+_UNKNOWN: Conditions = {"threads": "unknown"}
 
 
 @dataclass
@@ -148,7 +183,7 @@ class Shard:
         path: the file.
         shape: of the vectors.
         offset: of the vectors in the file, in bytes.
-        seconds: what encoding them took.
+        effort: how they were made.
         crc32: of keys and vectors, as it is written in the file.
         keys_crc32: of the keys, as they were read.
         is_checked: whether the vectors have been held against `crc32`.
@@ -157,7 +192,7 @@ class Shard:
     path: Path
     shape: tuple[int, ...]
     offset: int
-    seconds: float
+    effort: Effort
     crc32: int
     keys_crc32: int
     is_checked: bool = False
@@ -180,7 +215,7 @@ class Shard:
 
 
 def write_shard(
-    folder: Path, encoder: Encoder, keys: NDArray[np.bytes_], vectors: NDArray[np.float32], seconds: float
+    folder: Path, encoder: Encoder, keys: NDArray[np.bytes_], vectors: NDArray[np.float32], effort: Effort
 ) -> Shard:
     """Write a shard, (n,) keys and (n, dim) vectors, into an encoder's folder.
 
@@ -189,7 +224,7 @@ def write_shard(
     """
     keys_crc32 = zlib.crc32(keys.data)
     crc32 = zlib.crc32(vectors.data, keys_crc32)
-    meta: _Meta = {"name": encoder.name, "fingerprint": encoder.fingerprint, "seconds": seconds, "crc32": crc32}
+    meta = {"name": encoder.name, "fingerprint": encoder.fingerprint, "crc32": crc32, **asdict(effort)}
     stream = io.BytesIO()
     np.save(stream, np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8))
     np.save(stream, keys)
@@ -205,7 +240,7 @@ def write_shard(
         raise InputError(
             f"cache folder {folder} cannot be written ({error.strerror}); free some space or give --cache-dir"
         ) from None
-    return Shard(path, vectors.shape, len(head), seconds, crc32, keys_crc32)
+    return Shard(path, vectors.shape, len(head), effort, crc32, keys_crc32)
 
 
 def _write_parts(path: Path, head: bytes, vectors: NDArray[np.float32]) -> None:
@@ -239,7 +274,8 @@ def open_shard(path: Path) -> tuple[Shard, NDArray[np.bytes_]] | None:
             stream.seek(offset + 4 * shape[0] * shape[1])
             if stream.read(_CRC_BYTES + 1) not in (_head_crc(head), b""):
                 raise ValueError("checksum differs")
-        return Shard(path, shape, offset, meta["seconds"], meta["crc32"], zlib.crc32(keys.data)), keys
+        effort = Effort(meta["seconds"], meta.get("conditions", _UNKNOWN), meta.get("usage", {}))
+        return Shard(path, shape, offset, effort, meta["crc32"], zlib.crc32(keys.data)), keys
     except FileNotFoundError:
         return None
     except OSError as error:

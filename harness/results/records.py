@@ -77,6 +77,9 @@ class Identity(NamedTuple):
         return RecordKey(self.encoder, self.task, self.subset)
 
 
+_OPTIONAL = ("tolerance", "threads", "conditions", "usage", "base")
+"""Fields that are written where they hold something: most records have none of them, older records no threads."""
+
 _PARTS = ("records", "rows")
 """Folders with one folder an encoder. Records first: where they are, nothing was set aside, or they are new."""
 
@@ -98,11 +101,16 @@ class Result:
         git: commit of the harness and whether its code was changed since; None outside a checkout.
         hardware: processor, cores, memory, device.
         wall_time_s: seconds that this subset took in the run that stored it.
-        sentences_per_s: the encoder's speed on the subset's distinct sentences, when they were encoded.
+        sentences_per_s: the encoder's speed on the subset's distinct sentences, when they were encoded; None if they
+            were fewer than 5,000. (`leaderboard speed` measures it.)
         peak_memory_mb: null; in old records that of the whole process.
         created: UTC, ISO 8601.
         tolerance: where a repeat may be off by more than `leaderboard check` allows by default. Written by hand, and
             kept when the same is measured again.
+        threads: that encoded the vectors; None if it is not known or they differ.
+        conditions: what else the vectors depend on by rounding (see `harness.encoders.encoder`).
+        usage: what encoding the subset's distinct sentences took, of what the encoder counts (tokens, say).
+        base: of cut or quantised vectors, the encoder whose vectors they were.
     """
 
     task: Name
@@ -125,6 +133,10 @@ class Result:
     peak_memory_mb: Amount | None = None
     created: str = ""
     tolerance: Tolerance = field(default_factory=dict)
+    threads: Count | None = None
+    conditions: dict[str, str | int | Number] = field(default_factory=dict)
+    usage: dict[str, Amount] = field(default_factory=dict)
+    base: Name | None = None
 
     @property
     def key(self) -> RecordKey:
@@ -326,8 +338,7 @@ def _with_tolerance(result: Result, old: Result | None) -> Result:
 
 
 def _dump(results: Sequence[Result]) -> bytes:
-    # Hardly any record has a tolerance.
-    records = [{k: v for k, v in asdict(result).items() if v or k != "tolerance"} for result in results]
+    records = [{k: v for k, v in asdict(result).items() if v or k not in _OPTIONAL} for result in results]
     return (json.dumps(records, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from functools import partial
 from hashlib import sha256
 from math import isfinite
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,20 @@ from harness.core import provenance
 from harness.core.errors import HarnessError, LanguageError, VectorError
 from harness.data import Source
 from harness.encoders.cache import EncoderVectors, VectorCache
-from harness.encoders.encoder import Encoder
+from harness.encoders.encoder import Conditions, Encoder
+from harness.encoders.shards import Effort
 from harness.protocol.task import Planned, Rows, Task
 from harness.results.records import Dataset, Identity, RecordKey, Result, ResultStore, mean_metrics
 from harness.running.plan import Items, Progress, Silent, identity_of, sets_of
+
+_ENOUGH = 5000
+"""Sentences: the speed on fewer is that of warming up."""
+
+
+class _How(TypedDict):
+    threads: int | None
+    conditions: Conditions
+    usage: dict[str, float]
 
 
 class Failure(NamedTuple):
@@ -109,13 +119,13 @@ class Run:
 
     def _measured(self, encoder: Encoder, vectors: EncoderVectors, task: Task, source: Source) -> tuple[Result, Rows]:
         start = time.perf_counter()
-        n_distinct, seconds = 0, 0.0
+        n_distinct, effort = 0, Effort(0.0)
         zero: set[str] = set()
 
         def encode(sentences: Sequence[str], lang: str | None) -> NDArray[np.float32]:
-            nonlocal n_distinct, seconds
+            nonlocal n_distinct, effort
             encoded = vectors.encode(sentences, lang, partial(self.progress.encoding, task.name, source.subset))
-            n_distinct, seconds = n_distinct + encoded.n_distinct, seconds + encoded.seconds
+            n_distinct, effort = n_distinct + encoded.n_distinct, effort.plus(encoded.effort, 1)
             zero.update(sentences[i] for i in np.flatnonzero(~encoded.vectors.any(axis=1)).tolist())
             return encoded.vectors
 
@@ -141,10 +151,21 @@ class Run:
             git=provenance.git_state(),
             hardware={**provenance.hardware(), "device": str(getattr(encoder, "device", "cpu"))},
             wall_time_s=round(time.perf_counter() - start, 3),
-            sentences_per_s=round(n_distinct / seconds, 1) if seconds > 0 else None,
+            sentences_per_s=round(n_distinct / effort.seconds, 1) if n_distinct >= _ENOUGH and effort.seconds else None,
             created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            **_how(effort),
         )
         return result, rows
+
+
+def _how(effort: Effort) -> _How:
+    """How vectors were made, as fields of a record."""
+    threads = effort.conditions.get("threads")
+    return {
+        "threads": threads if isinstance(threads, int) else None,
+        "conditions": {k: v for k, v in effort.conditions.items() if k != "threads" or not isinstance(v, int)},
+        "usage": {name: round(amount, 3) for name, amount in effort.usage.items()},
+    }
 
 
 def averages_of(task: Task, results: Sequence[Result]) -> list[Result]:
@@ -161,6 +182,10 @@ def averages_of(task: Task, results: Sequence[Result]) -> list[Result]:
 
 
 def _average(name: str, parts: Sequence[Result]) -> Result:
+    effort = Effort(0.0)
+    for part in parts:
+        threads = {"threads": part.threads} if part.threads else {}
+        effort = effort.plus(Effort(0.0, {**threads, **part.conditions}, part.usage), 1)
     published = {part.dataset.published for part in parts}
     listing = "".join(f"{part.dataset.sha256}  {part.subset}\n" for part in parts)
     return replace(
@@ -180,4 +205,5 @@ def _average(name: str, parts: Sequence[Result]) -> Result:
         sentences_per_s=None,
         created=max(part.created for part in parts),
         tolerance={},  # `leaderboard check` derives it from the parts
+        **_how(effort),
     )

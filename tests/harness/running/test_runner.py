@@ -16,6 +16,7 @@ from encoders import Letters
 from harness import evaluate, tasks
 from harness.core.errors import InputError, LanguageError, NameTakenError
 from harness.core.files import remove_unclaimed
+from harness.core.threads import available_cores
 from harness.data import bundled_sample, open_data_dir
 from harness.encoders.cache import VectorCache
 from harness.results import records as results
@@ -464,7 +465,9 @@ def test_a_record_can_be_traced_and_names_no_machine_path(tmp_path: Path) -> Non
     (record,) = json.loads(text)
     assert record["dataset"]["sha256"] and len(record["dataset"]["files"]) == 6
     assert record["n"] == 60 and record["task_version"] == "1" and record["versions"]["numpy"] == np.__version__
-    assert record["hardware"]["cores"] >= 1 and record["peak_memory_mb"] is None and record["sentences_per_s"] > 0
+    assert record["hardware"]["cores"] >= 1 and record["peak_memory_mb"] is None
+    assert record["sentences_per_s"] is None  # too few sentences to tell
+    assert record["threads"] == available_cores() and "conditions" not in record and "base" not in record
     assert str(tmp_path) not in text and str(Path(__file__).parents[3]) not in text
 
 
