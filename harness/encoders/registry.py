@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
-from importlib.metadata import EntryPoint, entry_points
 from math import isfinite
 from numbers import Real
 from typing import Any, get_args, get_origin, get_type_hints
@@ -24,6 +23,7 @@ import msgspec
 import numpy as np
 
 from harness.core.errors import HarnessError, InputError, MissingExtraError, one_line, unknown_name
+from harness.core.plugins import load_offer, offers
 from harness.encoders.containment import contained
 from harness.encoders.encoder import Encoder, check_vectors, normalise
 from harness.encoders.spec import CheckedSpec, Spec, converted, option_types, parse_spec, signature_of
@@ -193,20 +193,9 @@ def failures_in_one_line(name: str) -> Iterator[None]:
         raise InputError(f"encoder {name} failed: {one_line(error)}; HARNESS_DEBUG=1 prints where") from error
 
 
-@cache
-def _entry_points() -> dict[str, list[EntryPoint]]:
-    """The entry points by name; several of one name where packages disagree on what it means."""
-    entries: dict[str, list[EntryPoint]] = {}
-    for entry in entry_points(group=GROUP):
-        same_name = entries.setdefault(entry.name, [])
-        if all(entry.value != other.value for other in same_name):
-            same_name.append(entry)
-    return entries
-
-
 def encoder_names() -> list[str]:
     """Every alias and kind that an installed package offers, sorted."""
-    return sorted(_entry_points())
+    return sorted(offers(GROUP))
 
 
 def encoder_info(name: str) -> EncoderInfo:
@@ -216,24 +205,15 @@ def encoder_info(name: str) -> EncoderInfo:
         InputError: there is none (with the nearest matches), two packages offer it, it cannot be imported, or what it
             says of itself has the wrong type.
     """
-    if name not in _entry_points():
-        raise unknown_name("encoder", name, _entry_points())
-    entry, *others = _entry_points()[name]
-    if others:
-        offers = ", ".join(f"{e.value} of {e.dist.name if e.dist else '?'}" for e in (entry, *others))
-        raise InputError(f"encoder {name!r} is offered more than once ({offers}); uninstall all but one package")
-    try:
-        with contained():
-            offer = entry.load()
-    except (Exception, SystemExit) as error:  # a third party's package may fail in any way
-        raise InputError(f"encoder {name!r} ({entry.value}) cannot be imported: {one_line(error)}") from error
+    with contained():
+        offer, place = load_offer(GROUP, name, "encoder")
     if isinstance(offer, EncoderInfo):
-        _check_types(offer, f"encoder {name!r} ({entry.value})")
+        _check_types(offer, f"encoder {name!r} ({place})")
         return offer
     if not callable(offer):
-        raise InputError(f"encoder {name!r} ({entry.value}) is neither an EncoderInfo nor a factory")
+        raise InputError(f"encoder {name!r} ({place}) is neither an EncoderInfo nor a factory")
     summary = (inspect.getdoc(offer) or "").partition("\n")[0]
-    return EncoderInfo(factory=offer, description=summary, backend=entry.module.partition(".")[0])
+    return EncoderInfo(factory=offer, description=summary, backend=place.partition(":")[0].partition(".")[0])
 
 
 def _check_types(info: EncoderInfo, label: str) -> None:

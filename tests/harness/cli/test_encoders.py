@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from harness.cli.encoders import encoders
 from harness.core.errors import InputError, MissingExtraError
+from harness.core.plugins import offers
 from harness.encoders import registry
 
 PLUGIN = '''
@@ -117,9 +118,9 @@ def plug_in(tmp_path, monkeypatch):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: cli-plug-in\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(ENTRY_POINTS)
     monkeypatch.syspath_prepend(tmp_path)
-    registry._entry_points.cache_clear()
+    offers.cache_clear()
     yield tmp_path
-    registry._entry_points.cache_clear()
+    offers.cache_clear()
     for name in ("cli_plug_in", "cli_plug_in_broken"):
         sys.modules.pop(name, None)
 

@@ -19,6 +19,7 @@ from result_records import record, sts, write_records
 
 from baselines.adapters.chargrams import CharGrams
 from harness.cli import main
+from harness.core.plugins import offers
 from harness.data.sources import SAMPLE_DIR, Source
 from harness.encoders import registry
 from harness.encoders.registry import EncoderInfo
@@ -64,10 +65,8 @@ def labse_here(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("made_up_encoders")
     module.laser = EncoderInfo(factory=broken, description="", backend="")  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    offered = dict(registry._entry_points())
     for name, value in (("labse", "baselines.adapters.chargrams:chargrams"), ("laser", "made_up_encoders:laser")):
-        offered[name] = [EntryPoint(name, value, registry.GROUP)]
-    monkeypatch.setattr(registry, "_entry_points", lambda: offered)
+        monkeypatch.setitem(offers(registry.GROUP), name, [EntryPoint(name, value, registry.GROUP)])
 
 
 @pytest.fixture
@@ -196,10 +195,11 @@ def test_damaged_files_are_said_in_their_line(reproduce: Reproduce, tmp_path: Pa
 
 
 def test_the_second_source_of_a_model_runs_where_the_first_is_not_ready(
-    reproduce: Reproduce, data: Path, labse_here: None
+    reproduce: Reproduce, data: Path, labse_here: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    offered = registry._entry_points()
-    offered["labse-tfhub"], offered["labse"] = offered["labse"], offered["laser"]
+    offered = offers(registry.GROUP)
+    monkeypatch.setitem(offered, "labse-tfhub", offered["labse"])
+    monkeypatch.setitem(offered, "labse", offered["laser"])
     module = sys.modules["made_up_encoders"]
     module.laser = EncoderInfo(factory=dict, description="", backend="", missing_mb=lambda _: 5.0)  # type: ignore[attr-defined]
     code, lines, err = reproduce("--run", "--data-dir", str(data), "--table", "2")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from harness.core.errors import InputError, MissingExtraError, one_line
+from harness.core.plugins import offers
 from harness.encoders import registry
 from harness.encoders.encoder import Encoder
 from harness.encoders.registry import (
@@ -136,9 +137,9 @@ def plug_in(tmp_path, monkeypatch):
     distribution(tmp_path, "plug_in", ENTRY_POINTS)
     distribution(tmp_path, "rival", "[harness.encoders]\nplug-twice = rival:other\nplug-named = plug_in:named\n")
     monkeypatch.syspath_prepend(tmp_path)
-    registry._entry_points.cache_clear()
+    offers.cache_clear()
     yield
-    registry._entry_points.cache_clear()
+    offers.cache_clear()
     for name in ("plug_in", "plug_in_broken", "plug_in_exits"):
         sys.modules.pop(name, None)
 

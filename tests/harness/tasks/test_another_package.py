@@ -14,8 +14,8 @@ import pytest
 from command_line import one_line_error
 from fork_server import ForkServer
 
-from harness import protocol
 from harness.core.errors import InputError
+from harness.core.plugins import offers
 from harness.data import DataDir
 from harness.protocol import described
 from harness.tasks import get_task, task_names
@@ -180,7 +180,7 @@ def write_data(folder: Path) -> Path:
 
 
 def forget() -> None:
-    for known in (protocol._entry_points, described.described, described.metric_of):
+    for known in (offers, described.described, described.metric_of):
         known.cache_clear()
 
 
