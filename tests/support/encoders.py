@@ -47,3 +47,16 @@ class Counting:
     @staticmethod
     def row(sentence: str, lang: str | None = None) -> list[float]:
         return [len(sentence), sum(map(ord, sentence)) % 977, 0 if lang is None else sum(map(ord, lang))]
+
+
+class Metered(Counting):
+    """Counts what it is given in `usage`, and says in which precision it computes."""
+
+    def __init__(self, precision: str = "bf16") -> None:
+        super().__init__()
+        self.usage = {"tokens": 100.0}  # of earlier calls
+        self.conditions = {"precision": precision}
+
+    def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+        self.usage["tokens"] += sum(map(len, sentences))
+        return super().encode(sentences, lang=lang)

@@ -16,13 +16,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from encoders import Counting
+from encoders import Counting, Metered
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.cli import main
 from harness.core import files
 from harness.core.errors import InputError, VectorError
+from harness.core.threads import available_cores
 from harness.encoders import cache
 from harness.encoders.cache import VectorCache, default_cache_dir
 
@@ -48,6 +49,44 @@ def test_language_is_part_of_the_key_only_where_the_encoder_uses_it(tmp_path: Pa
     assert vectors.encode(["a"], "de").vectors.tolist() == [expected("a", "de")]
     assert vectors.encode(["a"], "en").vectors.tolist() == [expected("a", "en")]
     assert encoder.seen == [("de", "a"), ("en", "a")]
+
+
+def test_how_vectors_were_made_is_kept_with_them(tmp_path: Path) -> None:
+    VectorCache(tmp_path).of(Metered()).encode(["a", "bb", "cccc"])
+    effort = VectorCache(tmp_path).of(Counting()).encode(["a", "bb", "cccc", "a"]).effort
+    assert effort.usage == {"tokens": pytest.approx(7)}
+    assert effort.conditions == {"threads": available_cores(), "precision": "bf16"}
+    assert 0 < effort.seconds < 1
+
+
+def test_vectors_that_were_made_in_several_ways_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    VectorCache(tmp_path).of(Metered("bf16")).encode(["a"])
+    monkeypatch.setattr(cache, "n_threads", lambda: 64)
+    both = VectorCache(tmp_path).of(Metered("fp32")).encode(["a", "bb"]).effort
+    assert set(str(both.conditions["threads"]).split(", ")) == {str(available_cores()), "64"}
+    assert both.conditions["precision"] == "bf16, fp32"
+    assert both.usage == {"tokens": pytest.approx(3)}
+    alone = VectorCache(tmp_path).of(Metered()).encode(["bb"]).effort
+    assert alone.conditions == {"threads": 64, "precision": "fp32"}
+
+
+def test_how_vectors_of_older_files_were_made_is_not_known(tmp_path: Path) -> None:
+    VectorCache(tmp_path).of(Counting()).encode(["a"])
+    (file,) = shards(tmp_path)
+    content = file.read_bytes()
+    meta = np.load(io.BytesIO(content))
+    older = {k: v for k, v in json.loads(meta.tobytes()).items() if k not in ("conditions", "usage")}
+    head = io.BytesIO()
+    np.save(head, np.frombuffer(json.dumps(older).encode(), np.uint8))
+    length = len(_npy(meta))
+    file.write_bytes(head.getvalue() + content[length:-4])  # without the checksum of the head, as older files are
+    assert VectorCache(tmp_path).of(Counting()).encode(["a"]).effort.conditions == {"threads": "unknown"}
+
+
+def _npy(array: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
 
 
 def test_another_fingerprint_is_another_encoder(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from encoders import Letters
+from encoders import Letters, Metered
 
 from harness import evaluate, tasks
 from harness.core.errors import InputError, LanguageError, NameTakenError
@@ -457,6 +457,19 @@ def test_zero_vectors_are_counted(tmp_path: Path) -> None:
     (result,) = evaluate(Mute(), "sts17", subsets=["en-en@sample"], cache_dir=tmp_path)
     pairs = tasks.get_task("sts17").load(tasks.get_task("sts17").sources(bundled_sample())["en-en@sample"])
     assert result.zero_vectors == sum(len(s) % 2 == 0 for s in {*pairs.sentences1, *pairs.sentences2})
+
+
+def test_a_record_says_how_its_vectors_were_made(tmp_path: Path) -> None:
+    results = {r.subset: r for r in evaluate(Metered(), "sts17", results=tmp_path, cache_dir=tmp_path / "cache")}
+    average = results["avg-same@sample"]
+    parts = [results[name] for name in average.parts]
+    assert all(r.threads == available_cores() and r.conditions == {"precision": "bf16"} for r in results.values())
+    assert all(part.usage["tokens"] > 1000 for part in parts)
+    assert average.usage["tokens"] == pytest.approx(sum(part.usage["tokens"] for part in parts), abs=0.01)
+    (record, *_) = json.loads((tmp_path / "records" / "counting" / "sts17.json").read_text())
+    assert record["conditions"] == {"precision": "bf16"}
+    again = evaluate(Metered("fp32"), "sts17", cache_dir=tmp_path / "cache")  # the vectors are still those of bf16
+    assert all(result.conditions == {"precision": "bf16"} for result in again)
 
 
 def test_a_record_can_be_traced_and_names_no_machine_path(tmp_path: Path) -> None:
