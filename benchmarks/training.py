@@ -20,9 +20,9 @@ import torch
 from baselines.adapters.huggingface import open_model, torch_dtype
 from baselines.training.nli import open_start, resolve_start
 from baselines.training.trainer import freeze_layers
-from distill.corpora import open_corpus, read_pairs
 from distill.losses import embed
 from distill.students import set_up
+from harness.data.corpora import open_corpus, read_pairs
 
 _MAX_LENGTH = 64  # tokens
 
@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="bf16")
     options = parser.parse_args()
 
-    pairs = [pair for file in options.pairs for pair in read_pairs(open_corpus(file))]
+    pairs = [pair for file in options.pairs for pair in read_pairs(open_corpus(file, source_lang="en"))]
     batches = [random.Random(number).sample(pairs, options.batch_size) for number in range(options.repeats)]
     location, prompt = resolve_start(options.student)
     ways: dict[str, tuple[int | None, Callable[[Any], None] | None]] = {

@@ -34,7 +34,7 @@ from baselines.training.model_folder import (
     replace_folder,
     save_model,
 )
-from distill.corpora import Corpus, find_corpora, open_corpus
+from distill.corpora import find_corpora
 from distill.development import Development, hold_out
 from distill.pairs import Filters, PairStore
 from distill.recipe import STATIC, Recipe
@@ -47,6 +47,7 @@ from harness.core.errors import InputError, MissingExtraError, one_line
 from harness.core.files import user_path, write_atomically
 from harness.core.provenance import git_state, hardware, versions
 from harness.core.schema import decoded
+from harness.data.corpora import Corpus, open_corpus
 from harness.data.sources import DataDir, bundled_sample, open_data_dir
 from harness.encoders.cache import default_cache_dir
 from harness.encoders.encoder import Encoder
@@ -64,7 +65,7 @@ class Options:
     """The options of a distillation.
 
     Attributes:
-        pairs: files of parallel sentences, see `distill.corpora.open_corpus`.
+        pairs: files of parallel sentences, see `harness.data.corpora.open_corpus`.
         corpora, languages: which corpora of the data directory, if no `pairs` are given; all by default.
         data_dir: the data directory; the pairs are kept free of its evaluation sets.
         recipe: how to train; `distill.recipe.STATIC` by default for a static student, else the paper's.
@@ -322,7 +323,7 @@ def _corpora(options: Options, data: DataDir | None) -> list[Corpus]:
     if options.pairs:
         if options.corpora or options.languages:
             raise InputError("--pairs names files; --corpus and --language choose from the data directory: give either")
-        return [open_corpus(path) for path in options.pairs]
+        return [open_corpus(path, source_lang="en") for path in options.pairs]
     if data is None:
         raise InputError("no parallel data: give files with --pairs, or --data-dir (or set HARNESS_DATA)")
     corpora = find_corpora(data.root, options.corpora, options.languages)

@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baselines.training.model_folder import as_json, new_folder
-from distill.corpora import Corpus, read_pairs
 from harness.core.errors import InputError
 from harness.core.files import locked, writing
 from harness.core.schema import decoded
+from harness.data.corpora import Corpus, read_pairs
 from harness.data.sources import content_sha256
 from harness.tasks.leakage import EvaluationSentences
 

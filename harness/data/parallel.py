@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import re
-import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import zip_longest
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
 from harness.core.errors import InputError, unknown_name
 from harness.core.names import check_name
 from harness.core.schema import read_tables
-from harness.core.text import DAMAGES, REMEDY, decoded_lines, iter_lines, parse_number, tab_rows, unpacked
 from harness.data.catalogue import DataSet, Download, catalogue
+from harness.data.pair_formats import Pairs, read_moses_zip, read_scored, read_table, read_words
 
 PARALLEL_FILE = Path(__file__).with_name("parallel.toml")
 FOLDER = "parallel"
-LANGUAGE_CODE = r"[a-z]{2,3}(?:_[A-Za-z]{2,4})?"
-_MEMBER = re.compile(rf"[\w.+-]+\.({LANGUAGE_CODE})-({LANGUAGE_CODE})\.({LANGUAGE_CODE})")  # of OPUS's archives
-
-Pairs = Iterator[tuple[str, str]]
-"""A sentence and its translation, one by one."""
 
 
 @dataclass(frozen=True)
@@ -139,71 +130,3 @@ def chosen_sets(names: Sequence[str], languages: Sequence[str] = ()) -> list[Dat
     return [
         corpora[name].data_set(languages) if name in corpora else catalogue()[name] for name in names or catalogue()
     ]
-
-
-def read_table(path: Path) -> Pairs:
-    """Lines `sentence TAB translation`. Raises InputError at another number of columns; names file and line."""
-    return ((fields[0], fields[1]) for _, fields in tab_rows(path, 2, 2, "sentence TAB translation"))
-
-
-def read_scored(path: Path, min_score: float = 0.0) -> Pairs:
-    """Lines `score TAB sentence TAB translation`, of which those with a lower score than `min_score` are left out.
-
-    Raises:
-        InputError: too few columns, a score that is no number from 0 to 100; names file and line.
-    """
-    for number, fields in tab_rows(path, 3, None, "score TAB sentence TAB translation"):
-        if parse_number(fields[0], path, number, low=0, high=100) >= min_score:
-            yield fields[1], fields[2]
-
-
-def read_words(path: Path) -> Pairs:
-    """Lines of two words. Raises InputError at another number; names file and line."""
-    for number, line in enumerate(iter_lines(path), start=1):
-        words = line.split()
-        if len(words) != 2:
-            raise InputError(f"{path}:{number}: {len(words)} words, expected 2 (word and translation); {REMEDY}")
-        yield words[0], words[1]
-
-
-def read_moses_zip(path: Path, source: str, target: str) -> Pairs:
-    """OPUS's archives of two files that are aligned line by line; the sentences in `source` come first.
-
-    Raises:
-        InputError: no zip file or a damaged one, other files in it, sides of different lengths; names the file.
-    """
-    with zip_errors(path), zipfile.ZipFile(path) as archive:
-        members = {
-            match[3]: info
-            for info in archive.infolist()
-            if (match := _MEMBER.fullmatch(PurePosixPath(info.filename).name)) and match[3] in match.group(1, 2)
-        }
-        if len(members) != 2:
-            raise InputError(f"{path}: expected two files NAME.xx-yy.xx and NAME.xx-yy.yy in it, found {len(members)}")
-        # The archive may have a code of its own (zh_cn) for one language, hardly for both.
-        sides = sorted(members, key=lambda code: (code != source, code == target))
-        if source not in members and target not in members:
-            raise InputError(f"{path}: it holds {' and '.join(members)}, its name says otherwise; rename it")
-        names = [f"{path}/{PurePosixPath(members[code].filename).name}" for code in sides]
-        with archive.open(members[sides[0]]) as first, archive.open(members[sides[1]]) as second:
-            sources = decoded_lines(unpacked(first, path), names[0])
-            yield from aligned(sources, decoded_lines(unpacked(second, path), names[1]), names)
-
-
-def aligned(sources: Iterable[str], targets: Iterable[str], names: Sequence[str]) -> Pairs:
-    """Pairs of lines. Raises InputError where there are not as many of both; `names` stand for the two files."""
-    for number, (source, target) in enumerate(zip_longest(sources, targets), start=1):
-        if source is None or target is None:
-            short, long = names if source is None else (names[1], names[0])
-            raise InputError(f"{short} has {number - 1} lines, {long} has more: they are not aligned; {REMEDY}")
-        yield source, target
-
-
-@contextmanager
-def zip_errors(path: Path) -> Iterator[None]:
-    """What reading a zip file raises, as one line that names it."""
-    try:
-        yield
-    except (*DAMAGES, zipfile.BadZipFile) as error:
-        reason = str(error) or type(error).__name__
-        raise InputError(f"{path}: not a zip file that can be read ({reason}); {REMEDY}") from None

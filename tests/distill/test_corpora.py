@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from distill.corpora import Corpus, find_corpora, open_corpus, read_pairs
+from distill.corpora import find_corpora
 from harness.core.errors import InputError
+from harness.data.corpora import Corpus, open_corpus, read_pairs
 
 Write = Callable[[str, "bytes | str"], Path]
 
@@ -66,8 +67,8 @@ def test_formats(write: Write, tmp_path: Path, files: dict[str, bytes | str], ex
     assert (found[0].source_lang, found[0].target_lang) == ("en", "de")
     assert list(read_pairs(found[0])) == expected
     location = ",".join(str(tmp_path / "data/parallel" / name) for name in files)
-    assert list(read_pairs(open_corpus(location))) == expected
-    assert open_corpus(location).name == "a.en-de"
+    assert list(read_pairs(open_corpus(location, source_lang="en"))) == expected
+    assert open_corpus(location, source_lang="en").name == "a.en-de"
 
 
 def test_corpora_with_a_format_of_their_own(write: Write, tmp_path: Path) -> None:
@@ -81,7 +82,7 @@ def test_corpora_with_a_format_of_their_own(write: Write, tmp_path: Path) -> Non
     assert list(read_pairs(wiki)) == [("one", "ein"), ("two", "zwei")] and wiki.licence == "CC BY-SA 4.0"
     assert list(read_pairs(muse)) == [("dog", "Hund"), ("cat", "Katze")] and muse.licence == "CC BY-NC 4.0"
     assert list(read_pairs(subtitles)) == [("One.", "一。")] and subtitles.target_lang == "zh"
-    assert open_corpus(wiki.files[0]) == wiki
+    assert open_corpus(wiki.files[0], source_lang="en") == wiki
 
 
 def test_training_part_of_stsb(write: Write, tmp_path: Path) -> None:
@@ -181,7 +182,7 @@ def test_names_that_tell_too_little(write: Write, tmp_path: Path) -> None:
         with pytest.raises(InputError, match=rf"a\.en-de\.{other} is missing, but a\.en-de\.{side}\.gz is there"):
             find_corpora(tmp_path / "data")
         path.unlink()
-    for name in ("mine.tsv", "a.en-de.csv", "a.en-de.txt", "x", "y.123"):
+    for name in ("mine.tsv", "a.en-de.doc", "a.en-de.txt", "x", "y.123"):
         write(f"own/{name}", "one eins\n")
     own = tmp_path / "data/own"
     for location, message in (

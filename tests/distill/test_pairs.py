@@ -13,9 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from distill.corpora import Corpus, find_corpora, read_pairs
+from distill.corpora import find_corpora
 from distill.pairs import Filters, PairStore
 from harness.core.errors import InputError
+from harness.data.corpora import Corpus, read_pairs
 from harness.tasks.leakage import EvaluationSentences
 
 Write = Callable[[str, "bytes | str"], Path]

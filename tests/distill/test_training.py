@@ -307,13 +307,15 @@ def test_two_trainings_of_one_folder(files, tmp_path):
 
 
 def probe_target(files):
-    from distill.corpora import open_corpus
     from distill.development import hold_out
     from distill.pairs import Filters, PairStore
+    from harness.data.corpora import open_corpus
     from harness.tasks.leakage import EvaluationSentences
 
     guard = EvaluationSentences(["nothing"])
-    store = PairStore.build([open_corpus(path) for path in files], Filters(), guard, files[0].parent / "store")
+    store = PairStore.build(
+        [open_corpus(path, source_lang="en") for path in files], Filters(), guard, files[0].parent / "store"
+    )
     return hold_out(store, guard).pairs["de"].targets[0]
 
 
