@@ -187,8 +187,8 @@ def test_names_that_tell_too_little(write: Write, tmp_path: Path) -> None:
     own = tmp_path / "data/own"
     for location, message in (
         ("none.en-de.tsv", "no file "),
-        ("mine.tsv", "the name does not tell languages and format"),
-        ("a.en-de.csv", "the name does not tell languages and format"),
+        ("mine.tsv", "the name does not tell the languages; expected NAME.en-de.tsv"),
+        ("a.en-de.doc", "the name does not tell languages and format"),
         ("a.en-de.txt", "a .txt file holds no pairs"),
         (f"x,{own}/y.123", "the names do not tell the languages"),
         (f"x,{own}/x,{own}/x", "3 files"),
