@@ -82,6 +82,7 @@ def open_corpus(
     source_lang: str = "",
     languages: Sequence[str] = (),
     columns: Sequence[str] = (),
+    or_say: str = "",
 ) -> Corpus:
     """The corpus in a file, or in two aligned files as in `A.en,A.de`.
 
@@ -90,6 +91,7 @@ def open_corpus(
         source_lang: the language of the sources; by default, and if neither side is in it, the first.
         languages: of the two sides, for files whose names do not tell them.
         columns: of a CSV or JSONL file, the names of the two columns.
+        or_say: ends the error where a name does not tell the languages: what else tells them.
 
     Raises:
         InputError: no such file, or nothing tells languages and format.
@@ -101,7 +103,7 @@ def open_corpus(
             raise InputError(f"no file {path}; give a file such as NAME.en-de.tsv.gz, or two as in NAME.en,NAME.de")
     if len(files) > 2:
         raise InputError(f"{location}: {len(files)} files; a corpus is one file or two aligned ones")
-    return describe(files, source_lang, languages=languages, columns=tuple(columns))
+    return describe(files, source_lang, languages=languages, columns=tuple(columns), or_say=or_say)
 
 
 def describe(
@@ -111,9 +113,10 @@ def describe(
     licence: str = "",
     languages: Sequence[str] = (),
     columns: tuple[str, ...] = (),
+    or_say: str = "",
 ) -> Corpus:
     """A corpus by the names of its one or two files; see `open_corpus`. Raises InputError."""
-    name, first, second, kind = (_of_two if len(files) == 2 else _of_one)(files, languages)
+    name, first, second, kind = (_of_two if len(files) == 2 else _of_one)(files, languages, or_say)
     known = parallel_corpora().get(name)
     if known and known.format and kind in ("tsv", "words"):
         kind = known.format
@@ -136,7 +139,7 @@ def describe(
     )
 
 
-def _of_two(files: Sequence[Path], languages: Sequence[str]) -> tuple[str, str, str, Format]:
+def _of_two(files: Sequence[Path], languages: Sequence[str], or_say: str) -> tuple[str, str, str, Format]:
     """Name, languages and format of two aligned files."""
     names = [path.name.removesuffix(".gz") for path in files]
     endings = [name.rpartition(".")[2] for name in names]
@@ -148,7 +151,7 @@ def _of_two(files: Sequence[Path], languages: Sequence[str]) -> tuple[str, str, 
     raise InputError(f"{files[0]},{files[1]}: the names do not tell the languages; expected NAME.en,NAME.de")
 
 
-def _of_one(files: Sequence[Path], languages: Sequence[str]) -> tuple[str, str, str, Format]:
+def _of_one(files: Sequence[Path], languages: Sequence[str], or_say: str) -> tuple[str, str, str, Format]:
     """Name, languages and format of one file."""
     path = files[0]
     match = NAME.fullmatch(path.name)
@@ -160,7 +163,7 @@ def _of_one(files: Sequence[Path], languages: Sequence[str]) -> tuple[str, str, 
     if ending and len(languages) == 2:
         return plain.removesuffix(f".{ending}"), languages[0], languages[1], ENDINGS[ending]
     if ending:
-        raise InputError(f"{path}: the name does not tell the languages; expected NAME.en-de.{ending}")
+        raise InputError(f"{path}: the name does not tell the languages; expected NAME.en-de.{ending}{or_say}")
     raise InputError(
         f"{path}: the name does not tell languages and format; expected NAME.en-de with .tsv, .csv, .jsonl, .tmx (each "
         "also with .gz), .tmx.zip or .txt.zip after it"

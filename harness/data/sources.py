@@ -22,11 +22,15 @@ _TAG = re.compile(r"[a-z0-9-]+")
 class DataDir:
     """A folder with data sets in their published layouts.
 
-    `stand_in` tags every subset read from it: "sample" for the bundled sample, None for real data.
+    Attributes:
+        root: the folder.
+        stand_in: tags every subset read from it: "sample" for the bundled sample, None for real data.
+        sets: of the user's own (see `harness.data.own`): then these are all, and nothing is looked for in the folder.
     """
 
     root: Path
     stand_in: str | None = None
+    sets: tuple[Source, ...] = ()
 
     def find(self, relative: str) -> Path | None:
         """The file at `relative`, plain or with `.gz` added; None if neither is there."""
@@ -84,20 +88,32 @@ def open_data_dir(path: str | Path) -> DataDir:
 
 @dataclass(frozen=True)
 class Source:
-    """The files behind one subset, not yet read. `dataset` names the data set they come from.
+    """The files behind one subset, not yet read.
 
-    `parts` are the sources that a joined subset is made of.
+    Attributes:
+        subset: its name.
+        dataset: the name of the data set that the files come from.
+        files: where they are.
+        parts: the sources that a joined subset is made of.
+        protocol: what is measured otherwise on it than the task's signature says, `key:value|key:value`.
     """
 
     subset: str
     dataset: str
     files: tuple[Path, ...]
     parts: tuple[Source, ...] = ()
+    protocol: str = ""
 
     @cached_property
     def checksums(self) -> dict[str, str]:
-        """sha256 of each file's uncompressed content, by file name without `.gz`."""
-        return {path.name.removesuffix(".gz"): content_sha256(path) for path in self.files}
+        """sha256 of each file's uncompressed content, by file name without `.gz`.
+
+        Of files of one name in several folders, the folder's name is before it.
+        """
+        names = [path.name.removesuffix(".gz") for path in self.files]
+        if len(set(names)) < len(names):
+            names = [f"{path.parent.name}/{name}" for path, name in zip(self.files, names, strict=True)]
+        return {name: content_sha256(path) for name, path in zip(names, self.files, strict=True)}
 
     @cached_property
     def sha256(self) -> str:

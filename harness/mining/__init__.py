@@ -9,8 +9,23 @@ depends neither on the backend nor on the block size or the number of threads.
 """
 
 from harness.encoders.encoder import normalise, row_norms
-from harness.mining.margin import Margin, Retrieval, best_threshold, margin_scores, mine, precision_recall_f1
-from harness.mining.neighbours import Backend, Progress, available_backends, nearest
+from harness.mining.margin import (
+    Margin,
+    Retrieval,
+    best_candidates,
+    best_threshold,
+    margin_scores,
+    mine,
+    precision_recall_f1,
+)
+from harness.mining.neighbours import (
+    Backend,
+    Progress,
+    available_backends,
+    counterpart_ranks,
+    nearest,
+    nearest_forward,
+)
 from harness.mining.search import Neighbours
 
 __all__ = [
@@ -20,10 +35,13 @@ __all__ = [
     "Progress",
     "Retrieval",
     "available_backends",
+    "best_candidates",
     "best_threshold",
+    "counterpart_ranks",
     "margin_scores",
     "mine",
     "nearest",
+    "nearest_forward",
     "normalise",
     "precision_recall_f1",
     "row_norms",

@@ -68,9 +68,7 @@ def mine(
     of_x, of_y = nearest(x, y, k, backend=backend, block=block, checkpoint=checkpoint, on_progress=on_progress)
     if of_x.rows.size == 0 or of_y.rows.size == 0:
         return np.empty((0, 2), np.int64), np.empty(0)
-    mean_x, mean_y = of_x.similarity.mean(axis=1), of_y.similarity.mean(axis=1)
-    best_y, forward = _best_candidate(of_x, margin_scores(of_x.similarity, mean_x[:, None], mean_y[of_x.rows], margin))
-    best_x, backward = _best_candidate(of_y, margin_scores(of_y.similarity, mean_y[:, None], mean_x[of_y.rows], margin))
+    (best_y, forward), (best_x, backward) = best_candidates(of_x, of_y, margin)
     rows_x, rows_y = np.arange(len(x)), np.arange(len(y))
     if retrieval == "forward":
         pairs, scores = np.column_stack([rows_x, best_y]), forward
@@ -88,6 +86,19 @@ def mine(
         taken = _one_to_one(pairs, len(x), len(y)) & (scores > 0)
         pairs, scores = pairs[taken], scores[taken]
     return pairs, scores
+
+
+def best_candidates(
+    of_x: Neighbours, of_y: Neighbours, margin: Margin = "ratio"
+) -> tuple[tuple[Ints, Floats], tuple[Ints, Floats]]:
+    """For each row of x its neighbour with the highest margin score, and that score, (n,) each; and for each row of y.
+
+    of_x, of_y: what `nearest` gives; neither side is empty.
+    """
+    mean_x, mean_y = of_x.similarity.mean(axis=1), of_y.similarity.mean(axis=1)
+    forward = margin_scores(of_x.similarity, mean_x[:, None], mean_y[of_x.rows], margin)
+    backward = margin_scores(of_y.similarity, mean_y[:, None], mean_x[of_y.rows], margin)
+    return _best_candidate(of_x, forward), _best_candidate(of_y, backward)
 
 
 def _best_candidate(neighbours: Neighbours, scores: Floats) -> tuple[Ints, Floats]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.errors import InputError, MissingExtraError, unknown_name
-from harness.mining.search import Neighbours, Side, both_sides, open_checkpoint
+from harness.mining.search import AT_ONCE, Neighbours, Side, both_sides, open_checkpoint, similarity
 
 Backend = Literal["auto", "numpy", "float32", "bfloat16", "cuda", "faiss"]
 
@@ -20,6 +20,7 @@ Backend = Literal["auto", "numpy", "float32", "bfloat16", "cuda", "faiss"]
 _WORTH_NUMBA = 10**9
 _WORTH_TORCH = 10**11
 _MANY = 128  # neighbours from which on the compiled scans, which keep no order in their lists, are slower than NumPy
+_EQUAL = 1e-12  # of similarities: float64 sums of equal vectors differ by less, those of others hardly ever do
 _LARGEST = 1e15  # norms whose products, in less than float32, are far from overflow
 
 
@@ -117,6 +118,66 @@ def nearest(
         from harness.mining.blocks import Precision, nearest_by_blocks
 
         return nearest_by_blocks(*sides, k_x, k_y, cast(Precision, name), block, state, report)
+
+
+def nearest_forward(
+    x: NDArray[np.floating[Any]], y: NDArray[np.floating[Any]], k: int, *, cosine: bool = True
+) -> Neighbours:
+    """The k' = min(k, m) nearest rows of y of every row of x, as `nearest` gives them, and not the other way round.
+
+    For few queries and many documents. It takes some 100 MB, and O(n k).
+
+    Args:
+        x, y: (n, dim) and (m, dim), as of `nearest`.
+        k, cosine: as of `nearest`.
+
+    Raises:
+        InputError: as `nearest`.
+    """
+    from harness.mining.plain import Best, search
+
+    sides = both_sides(x, y, k, cosine=cosine)
+    best = Best(len(x), min(k, len(y)))
+    search(*sides, best)
+    return Neighbours(best.rows, best.similarity)
+
+
+def counterpart_ranks(
+    x: NDArray[np.floating[Any]], y: NDArray[np.floating[Any]]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rank of row i of y among all rows of y by cosine with row i of x, from 1; and of x's rows for y's.
+
+    Ties go to the lowest row. Similarities are computed in float64; those that differ by less than 1e-12 are equal, so
+    that equal vectors are ties wherever they stand. A block of similarities is kept at a time.
+
+    Args:
+        x, y: (n, dim) each.
+
+    Returns:
+        (n,) for each row of x, and (n,) for each row of y.
+
+    Raises:
+        InputError: as `nearest`; or different numbers of rows.
+    """
+    if len(x) != len(y):
+        raise InputError(f"{len(x)} rows have no counterparts in {len(y)}")
+    first, second = both_sides(x, y, 1, cosine=True)
+    n, block = len(x), max(1, AT_ONCE // max(1, len(x)))
+    right = similarity(first, second, np.arange(n), np.arange(n))
+    of_x, of_y = np.ones(n, np.int64), np.ones(n, np.int64)
+    everything = second[slice(0, n)].astype(np.float64)
+    rows = np.arange(n)
+    for start in range(0, n, block):
+        part = np.arange(start, min(start + block, n))
+        tile = first[part].astype(np.float64) @ everything.T
+        of_x[part] += _beats(tile, right[part, None], rows < part[:, None]).sum(axis=1)
+        of_y += _beats(tile, right, part[:, None] < rows).sum(axis=0)
+    return of_x, of_y
+
+
+def _beats(tile: NDArray[np.float64], right: NDArray[np.float64], is_before: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which similarities come before those of the right rows: higher ones, and equal ones of lower rows."""
+    return (tile > right + _EQUAL) | ((tile >= right - _EQUAL) & is_before)
 
 
 def available_backends() -> list[str]:

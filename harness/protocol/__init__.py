@@ -10,7 +10,7 @@ from harness.core.plugins import load_offer, offers
 from harness.protocol.task import Task
 
 GROUP = "harness.tasks"
-_ORDER = ("sts17", "language-bias", "bucc", "tatoeba", "korsts")
+_ORDER = ("sts17", "language-bias", "bucc", "tatoeba", "korsts", "pairs", "scored", "retrieval")
 
 
 def task_names() -> list[str]:

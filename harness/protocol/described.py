@@ -90,7 +90,7 @@ def board_title(task: str, metrics: Sequence[str], of_sample: bool) -> str:
     if len(metrics) != 1:
         return f"{title}, scores x 100"
     metric = metric_of(task, metrics[0])
-    unit = {"score": " x 100", "difference": ", x 100", "threshold": ""}[metric.kind]
+    unit = {"score": " x 100", "error": " x 100", "difference": ", x 100", "threshold": ""}[metric.kind]
     return f"{title}: {metric.title or metric.heading}{unit}"
 
 

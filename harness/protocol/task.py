@@ -37,9 +37,9 @@ class Metric:
         name: as in records.
         label: the heading of its column; by default the name.
         title: what a table of this metric alone is called; by default the label.
-        kind: "score" (x 100, higher is better: encoders are ranked by it), "difference" (of two scores: signed, no
-            better for being higher, tested against zero) or "threshold" (no score: printed with four decimals, has no
-            interval).
+        kind: "score" (x 100, higher is better: encoders are ranked by it), "error" (x 100, lower is better),
+            "difference" (of two scores: signed, no better for being higher, tested against zero) or "threshold" (no
+            score: printed with four decimals, has no interval).
         is_main: whether the task's table has a column of it.
         tolerance: by how much a repeated measurement with the same vectors may differ.
         terms: of a difference of two other metrics, their names: it is the first minus the second.
@@ -48,7 +48,7 @@ class Metric:
     name: str
     label: str = ""
     title: str = ""
-    kind: Literal["score", "difference", "threshold"] = "score"
+    kind: Literal["score", "error", "difference", "threshold"] = "score"
     is_main: bool = True
     tolerance: float = 0.05
     terms: tuple[str, ...] = ()
@@ -196,6 +196,14 @@ class Task:
     def full_signature(self) -> str:
         """The signature with the task's name and version in front, as records carry it."""
         return f"task:{self.name}|version:{self.version}|{self.signature}"
+
+    def signature_on(self, source: Source) -> str:
+        """The signature of a record on this set."""
+        return "|".join(filter(None, (self.full_signature, source.protocol)))
+
+    def is_current(self, signature: str) -> bool:
+        """Whether a record with this signature was measured as the task measures now."""
+        return f"{signature}|".startswith(f"{self.full_signature}|")
 
 
 @dataclass(frozen=True)

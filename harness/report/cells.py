@@ -7,7 +7,7 @@ from math import isnan
 from typing import Literal
 
 MISSING = "–"
-CellKind = Literal["text", "code", "score", "gain", "difference", "threshold", "count"]
+CellKind = Literal["text", "code", "score", "error", "gain", "difference", "threshold", "count"]
 
 _DIGITS = {"score": 1, "gain": 1, "difference": 2, "threshold": 4}
 

@@ -145,7 +145,7 @@ class Run:
             fingerprint=encoder.fingerprint,
             metrics={name: round(float(metrics[name]), 6) for name in task.metric_names if name in metrics},
             n=task.count(items),
-            signature=task.full_signature,
+            signature=task.signature_on(source),
             dataset=Dataset(source.dataset, source.sha256, source.checksums, source.is_published),
             zero_vectors=len(zero),
             git=provenance.git_state(),
@@ -171,12 +171,11 @@ def _how(effort: Effort) -> _How:
 def averages_of(task: Task, results: Sequence[Result]) -> list[Result]:
     """The averages that the results of one encoder and task make complete, each over one fingerprint and protocol."""
     averages = []
-    for fingerprint in dict.fromkeys(result.fingerprint for result in results):
-        single = {
-            result.subset: result
-            for result in results
-            if not result.parts and (result.fingerprint, result.signature) == (fingerprint, task.full_signature)
-        }
+    groups: dict[tuple[str, str], dict[str, Result]] = {}
+    for result in results:
+        if not result.parts and task.is_current(result.signature):
+            groups.setdefault((result.fingerprint, result.signature), {})[result.subset] = result
+    for single in groups.values():
         averages += [_average(name, [single[part] for part in parts]) for name, parts in task.averages(single).items()]
     return averages
 

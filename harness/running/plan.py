@@ -134,7 +134,9 @@ def sets_of(plan: Sequence[Planned]) -> list[tuple[Task, Source]]:
 
 def identity_of(encoder: str, fingerprint: str, task: Task, source: Source) -> Identity:
     """What a measurement of an encoder on this set is of."""
-    return Identity(encoder, fingerprint, task.name, task.version, source.subset, task.full_signature, source.sha256)
+    return Identity(
+        encoder, fingerprint, task.name, task.version, source.subset, task.signature_on(source), source.sha256
+    )
 
 
 def plan_sets(

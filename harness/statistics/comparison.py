@@ -157,7 +157,8 @@ def _compare(
             ranks |= dict(zip(group, rank_intervals(replicates), strict=True))
     tests = evidence.paired_tests(metric, list(combinations(names, 2)))
     p = {frozenset(pair): test.p for pair, test in tests.items()}
-    scores = {} if is_bias else {name: value.value for name, value in values.items()}
+    is_ranked = metric_of(task.name, metric).is_ranked
+    scores = {name: value.value for name, value in values.items()} if is_ranked else {}
     return Comparison(
         task=task.name,
         subset=subset,

@@ -41,7 +41,7 @@ def update_statistics(
 
 def _update(store: ResultStore, task: Task, plan: Resampling, note: Note) -> None:
     statistics_store = StatisticsStore(store.root)
-    records = {(r.encoder, r.subset): r for r in store.load(task=task.name) if r.signature == task.full_signature}
+    records = {(r.encoder, r.subset): r for r in store.load(task=task.name) if task.is_current(r.signature)}
     digests = {key: digest(record) for key, record in records.items()}
     try:
         known = statistics_store.load(task.name).current(records.values())

@@ -1,0 +1,280 @@
+"""Data sets of the user's own: files as they lie, named on the command line, in a file of sets, or in memory.
+
+Three kinds, each of which is a task: `pairs` (sentences and their translations), `scored` (two sentences and a score)
+and `retrieval` (queries, documents, and which document answers which query, in BEIR's layout: Thakur et al. 2021,
+"BEIR: A Heterogeneous Benchmark for Zero-shot Evaluation of Information Retrieval Models").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+import msgspec
+
+from harness.core.errors import InputError
+from harness.core.files import user_path
+from harness.core.names import Subset, check_name
+from harness.core.schema import read_tables
+from harness.core.text import parse_number, tab_rows
+from harness.data.corpora import NAME, open_corpus, read_pairs
+from harness.data.languages import standard_language
+from harness.data.pair_formats import named_rows
+from harness.data.sources import DataDir, Source
+from harness.data.sts import STSPairs
+
+Kind = Literal["pairs", "scored", "retrieval"]
+
+_SCORED_COLUMNS = (("sentence1", "text1", "source"), ("sentence2", "text2", "target"), ("score", "gold", "label"))
+_LARGEST_SCORE = 1e6
+_OR_SAY = ", or give --src-lang and --trg-lang"
+
+
+@dataclass(frozen=True)
+class OwnSet(Source):
+    """A data set of the user's own; `dataset` is its name, too.
+
+    Attributes:
+        kind: the task that it is for.
+        languages: of the first and the second side (of the queries and the documents): ISO 639 codes.
+        columns: the names of the columns of a CSV or JSONL file; empty: the usual ones.
+        keep_own_id: of retrieval, whether a document with the query's own id may be found.
+        content: of a set in memory, what the loader of its kind gives.
+    """
+
+    kind: Kind = "pairs"
+    languages: tuple[str, str] = ("", "")
+    columns: tuple[str, ...] = ()
+    keep_own_id: bool = False
+    content: Any = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user says of sets whose files do not say it.
+
+    Attributes:
+        name: of the set; by default the stem of its file, or the name of its folder.
+        languages: of the two sides; none, or two.
+        columns: the names of the columns of a CSV or JSONL file.
+        split: of retrieval, the file in `qrels/`.
+        keep_own_id: of retrieval, whether a document with the query's own id may be found.
+    """
+
+    name: str = ""
+    languages: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    split: str = "test"
+    keep_own_id: bool = False
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A set in a file of sets."""
+
+    name: str
+    kind: Kind
+    files: Annotated[list[str], msgspec.Meta(min_length=1, max_length=2)]
+    languages: Annotated[list[str], msgspec.Meta(min_length=2, max_length=2)] | None = None
+    columns: list[str] = field(default_factory=list)
+    split: str = "test"
+    keep_own_id: bool = False
+
+
+def open_set(kind: Kind, location: str | Path, options: Options | None = None) -> OwnSet:
+    """A set by its files; they are not read yet.
+
+    Args:
+        kind: what the files hold.
+        location: of `pairs`, what `harness.data.corpora.open_corpus` takes; of `scored`, a file; of `retrieval`, a
+            folder.
+        options: what the files do not say.
+
+    Raises:
+        InputError: no such files, an unknown language, or a name that cannot be one.
+    """
+    return _OPEN[kind](location, options or Options())
+
+
+def read_sets(file: str | Path) -> list[OwnSet]:
+    """The sets of a TOML file: tables `[NAME]` with `kind`, `files`, `languages` and the options. Paths begin there.
+
+    Raises:
+        InputError: no such file, or it holds something else; as `open_set`.
+    """
+    path = user_path(file)
+    try:
+        entries = read_tables(path, _Entry)
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror}); give a TOML file with a table for each set"
+        ) from None
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{path}: no file of sets ({error}); a set is [NAME] with kind, languages and files") from None
+    if not entries:
+        raise InputError(f"{path}: no sets in it; a set is [NAME] with kind, languages and files")
+    sets = []
+    for name, entry in entries.items():
+        location = ",".join(str(path.parent / user_path(each)) for each in entry.files)
+        options = Options(name, tuple(entry.languages or ()), tuple(entry.columns), entry.split, entry.keep_own_id)
+        try:
+            sets.append(open_set(entry.kind, location, options))
+        except InputError as error:
+            raise InputError(f"{path}: [{name}]: {error}") from None
+    return sets
+
+
+def own_data(sets: Sequence[OwnSet]) -> DataDir:
+    """A data directory that has these sets and nothing else.
+
+    Raises:
+        InputError: two sets of one task have one name.
+    """
+    names: dict[tuple[str, str], OwnSet] = {}
+    for each in sets:
+        other = names.setdefault((each.kind, each.subset), each)
+        if other is not each:
+            raise InputError(
+                f"{other.files[0]} and {each.files[0]} are both called {each.subset}; give --set-name, or name them in "
+                "a file of sets (--sets)"
+            )
+    return DataDir(Path(), sets=tuple(sets))
+
+
+def own_sources(kind: Kind) -> Callable[[DataDir], dict[str, Source]]:
+    """For the task of that kind: the function that finds its sets."""
+
+    def sources(data: DataDir) -> dict[str, Source]:
+        return {each.subset: each for each in data.sets if isinstance(each, OwnSet) and each.kind == kind}
+
+    return sources
+
+
+def _open_pairs(location: str | Path, options: Options) -> OwnSet:
+    corpus = open_corpus(location, languages=options.languages, columns=options.columns, or_say=_OR_SAY)
+    name = _name(options, corpus.name.rpartition(".")[0])
+    sides = _two_languages((corpus.source_lang, corpus.target_lang), corpus.files[0])
+    return OwnSet(name, name, corpus.files, kind="pairs", languages=sides, columns=corpus.columns)
+
+
+def _open_scored(location: str | Path, options: Options) -> OwnSet:
+    path = user_path(location)
+    if not path.is_file():
+        raise InputError(f"no file {path}; give a file such as NAME.de-tr.tsv: sentence TAB sentence TAB score")
+    stem, _, ending = path.name.removesuffix(".gz").rpartition(".")
+    if ending not in ("tsv", "csv", "jsonl"):
+        raise InputError(f"{path}: expected .tsv (sentence TAB sentence TAB score), .csv or .jsonl, each also with .gz")
+    languages = options.languages
+    if match := NAME.fullmatch(path.name):
+        stem, languages = match[1] or path.parent.name, (match[2], match[3])
+    name = _name(options, stem)
+    sides = _two_languages(languages, path)
+    return OwnSet(name, name, (path,), kind="scored", languages=sides, columns=options.columns)
+
+
+def _open_retrieval(location: str | Path, options: Options) -> OwnSet:
+    folder = user_path(location)
+    if not folder.is_dir():
+        raise InputError(f"no folder {folder}; give one with corpus.jsonl, queries.jsonl and qrels/{options.split}.tsv")
+    data = DataDir(folder)
+    wanted = ("corpus.jsonl", "queries.jsonl", f"qrels/{check_name(options.split, 'split')}.tsv")
+    missing = [name for name in wanted if data.find(name) is None]
+    if missing:
+        splits = sorted(path.name.partition(".")[0] for path in (folder / "qrels").glob("*.tsv*"))
+        hint = f"; there is qrels/ with {', '.join(splits)}: name one with --split" if splits else ""
+        raise InputError(f"{folder}: {' and '.join(missing)} missing; expected {', '.join(wanted)} (also .gz){hint}")
+    name = _name(options, folder.resolve().name)
+    protocol = f"split:{options.split}|own-id:{'kept' if options.keep_own_id else 'dropped'}"
+    return OwnSet(
+        name,
+        name,
+        data.find_all(*wanted),
+        protocol=protocol,
+        kind="retrieval",
+        languages=_two_languages(options.languages, folder),
+        keep_own_id=options.keep_own_id,
+    )
+
+
+_OPEN: dict[Kind, Callable[[str | Path, Options], OwnSet]] = {
+    "pairs": _open_pairs,
+    "scored": _open_scored,
+    "retrieval": _open_retrieval,
+}
+
+
+def _name(options: Options, stem: str) -> str:
+    name = options.name or stem
+    if Subset.parse(name).tag:
+        raise InputError(f"set name {name!r}: @ marks stand-ins for published sets; choose a name without it")
+    return check_name(name, "set")
+
+
+def _two_languages(languages: Sequence[str], path: Path) -> tuple[str, str]:
+    if len(languages) != 2:
+        raise InputError(f"{path}: nothing tells its languages{_OR_SAY}")
+    for code in languages:
+        standard_language(code)
+    return languages[0], languages[1]
+
+
+@dataclass(frozen=True)
+class OwnPairs:
+    """n sentences and their translations: `targets[i]` translates `sources[i]`; `languages` of both sides."""
+
+    sources: list[str]
+    targets: list[str]
+    languages: tuple[str, str]
+
+
+def load_pairs(source: Source) -> OwnPairs:
+    """Read a set of pairs. Raises InputError as `harness.data.corpora.read_pairs`."""
+    own = own_set(source)
+    if own.content is not None:
+        return cast(OwnPairs, own.content)
+    location = ",".join(map(str, own.files))
+    corpus = open_corpus(location, languages=own.languages, columns=own.columns)
+    sources, targets = zip(*read_pairs(corpus), strict=True)
+    return OwnPairs(list(sources), list(targets), own.languages)
+
+
+def load_scored(source: Source) -> STSPairs:
+    """Read a set of scored pairs, with scores of any scale.
+
+    Raises:
+        InputError: a column is missing, a score is no number or beyond a million, fewer than two pairs; names file
+            and line.
+    """
+    own = own_set(source)
+    if own.content is not None:
+        return cast(STSPairs, own.content)
+    path = own.files[0]
+    if path.name.removesuffix(".gz").endswith(".tsv"):
+        rows = tab_rows(path, 3, 3, "sentence TAB sentence TAB score")
+    else:
+        columns = [(name,) for name in own.columns] or _SCORED_COLUMNS
+        if len(columns) != 3:
+            raise InputError(f"{path}: {len(columns)} columns are named, expected sentence,sentence,score")
+        rows = named_rows(path, columns)
+    limits = {"low": -_LARGEST_SCORE, "high": _LARGEST_SCORE}
+    pairs = [(first, second, parse_number(score, path, line, **limits)) for line, (first, second, score) in rows]
+    if len(pairs) < 2:
+        raise InputError(f"{path}: {len(pairs)} sentence pairs have no correlation; add pairs")
+    return scored_pairs(own, pairs)
+
+
+def scored_pairs(own: OwnSet, pairs: Sequence[tuple[str, str, float]]) -> STSPairs:
+    """The pairs of a set with their scores."""
+    import numpy as np
+
+    first, second, scores = zip(*pairs, strict=True)
+    return STSPairs(own.subset, list(first), list(second), *own.languages, np.array(scores, np.float64))
+
+
+def own_set(source: Source) -> OwnSet:
+    """The same, as what it is: a set of the user's own. Raises TypeError if it is none."""
+    if not isinstance(source, OwnSet):
+        raise TypeError(f"{source.subset} is no set of the user's own")
+    return source
