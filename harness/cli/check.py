@@ -22,7 +22,9 @@ from harness.cli.options import (
     filter_option,
     results_folder,
 )
+from harness.cli.own import takes_own_sets
 from harness.cli.run import Suite
+from harness.data import DataDir
 
 if TYPE_CHECKING:
     from harness.results.records import Result
@@ -35,6 +37,7 @@ class Format(str, Enum):
     github = "github"
 
 
+@takes_own_sets
 def check(
     against: Annotated[
         Path | None,
@@ -83,6 +86,7 @@ def check(
         Path | None,
         typer.Option("--junit", metavar="FILE", show_default=False, help="Write JUnit XML to this file, too."),
     ] = None,
+    own: DataDir | None = None,
 ) -> None:
     """Measure again what is stored, and fail where something is not as it was.
 
@@ -116,7 +120,7 @@ def check(
         checks = compare_runs(chosen, everything, against, run, FreshRun(_records(run, "--run")))
     else:
         options = Options(
-            data=open_data_dir(data_dir) if data_dir else None,
+            data=own or (open_data_dir(data_dir) if data_dir else None),
             cache_dir=cache_dir,
             use_cached=cached,
             specs=specs,

@@ -19,6 +19,8 @@ from harness.cli.options import (
     format_option,
     results_folder,
 )
+from harness.cli.own import takes_own_sets
+from harness.data import DataDir
 
 if TYPE_CHECKING:
     from harness.encoders.spec import Spec
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from harness.statistics.rows import EncoderRows
 
 
+@takes_own_sets
 def compare(
     encoders: Annotated[
         list[str],
@@ -59,6 +62,7 @@ def compare(
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
     format: Annotated[str, format_option("an entry a set and pair of encoders")] = "table",
+    own: DataDir | None = None,
 ) -> None:
     """Compare encoders: differences with intervals and p-values per set and on average, and what may be concluded.
 
@@ -90,7 +94,7 @@ def compare(
         if names.count(name) > 1:
             raise InputError(f"two of the encoders are called {name!r}; add name=... to one of them")
     with watch() as progress:
-        plan = plan_sets(_tasks(task, metric, progress), choose_data(data_dir), subset or (), progress)
+        plan = plan_sets(_tasks(task, metric, progress), choose_data(own or data_dir), subset or (), progress)
         run = Run(VectorCache(cache_dir), store, progress=progress)
         measured = [candidate.rows(run, plan, device, batch_size) for candidate in candidates]
         n = sum(len(planned.sources) for planned in plan)

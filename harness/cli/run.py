@@ -18,6 +18,8 @@ from harness.cli.options import (
     TaskOption,
     results_folder,
 )
+from harness.cli.own import takes_own_sets
+from harness.data import DataDir
 
 
 class Suite(str, Enum):
@@ -35,6 +37,7 @@ class RowsFormat(str, Enum):
     parquet = "parquet"
 
 
+@takes_own_sets
 def run(
     encoder: EncoderOption = None,
     task: TaskOption = None,
@@ -64,27 +67,32 @@ def run(
         RowsFormat | None,
         typer.Option(show_default=False, help="Keep the rows in this format, as with --save-rows. Default: npz."),
     ] = None,
+    own: DataDir | None = None,
 ) -> None:
     """Measure encoders on tasks and store each result as soon as it is there.
 
     Without options: every encoder that is ready, on every set that is found in the data directory, or on the bundled
-    sample where none is given. What is stored already is not measured again. An encoder with other weights or options
-    than those stored under its name is refused: name=... keeps both, --replace removes what is stored.
+    sample where none is given. With data sets of your own (--pairs, --scored, --beir, --sets): on these alone.
+
+    What is stored already is not measured again. An encoder with other weights or options than those stored under its
+    name is refused: name=... keeps both, --replace removes what is stored.
 
     At the end the intervals and tests that the tables show are brought up to date (RESULTS/statistics/), from the
     per-item rows that are kept (RESULTS/rows/).
     """
     from harness.cli.progress import watch
-    from harness.core.errors import HarnessError, NameTakenError
+    from harness.core.errors import HarnessError, InputError, NameTakenError
     from harness.running.evaluate import Request, run_suite
 
+    if own and suite:
+        raise InputError("--suite chooses among published sets; leave it out, or your own sets")
     results = results_folder(results)
     request = Request(
         encoders=encoder,
         tasks=task,
         subsets=subset or (),
         suite=suite.value if suite else None,
-        data_dir=data_dir,
+        data_dir=own or data_dir,
         results=results,
         cache_dir=cache_dir,
         fresh=fresh,

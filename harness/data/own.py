@@ -7,6 +7,7 @@ and `retrieval` (queries, documents, and which document answers which query, in 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -117,9 +118,9 @@ def read_sets(file: str | Path) -> list[OwnSet]:
         raise InputError(f"{path}: no sets in it; a set is [NAME] with kind, languages and files")
     sets = []
     for name, entry in entries.items():
-        location = ",".join(str(path.parent / user_path(each)) for each in entry.files)
         options = Options(name, tuple(entry.languages or ()), tuple(entry.columns), entry.split, entry.keep_own_id)
         try:
+            location = ",".join(str(path.parent / user_path(each)) for each in entry.files)
             sets.append(open_set(entry.kind, location, options))
         except InputError as error:
             raise InputError(f"{path}: [{name}]: {error}") from None
@@ -140,7 +141,7 @@ def own_data(sets: Sequence[OwnSet]) -> DataDir:
                 f"{other.files[0]} and {each.files[0]} are both called {each.subset}; give --set-name, or name them in "
                 "a file of sets (--sets)"
             )
-    return DataDir(Path(), sets=tuple(sets))
+    return DataDir(Path(os.devnull), sets=tuple(sets))  # nothing is found there
 
 
 def own_sources(kind: Kind) -> Callable[[DataDir], dict[str, Source]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.core.errors import HarnessError, InputError, NameTakenError, one_line
 from harness.core.names import check_name
+from harness.data import DataDir
 from harness.encoders.cache import VectorCache
 from harness.encoders.encoder import Encoder
 from harness.encoders.registry import check_spec, encoder_info, encoder_names, load_encoder, missing_attributes
@@ -188,7 +189,7 @@ class Request:
     tasks: Sequence[str | Task] | None = None
     subsets: Sequence[str] = ()
     suite: str | None = None
-    data_dir: str | Path | None = None
+    data_dir: str | Path | DataDir | None = None
     results: str | Path | None = None
     cache_dir: str | Path | None = None
     fresh: bool = False

@@ -151,12 +151,14 @@ def plan_sets(
     plan = make_plan(tasks, data, subsets)
     if not plan:
         names = " or ".join(task.name for task in tasks)
+        if data.sets:
+            raise InputError(f"none of the given sets is for {names}; leave --task out")
         if data.stand_in:
             raise InputError(f"the bundled sample has no data set of {names}; give --data-dir or set HARNESS_DATA")
         raise InputError(f"no data set of {names} found in {data.root}; see `leaderboard data status`")
     if data.stand_in:
         progress.note(f"the bundled sample is used; its sets are tagged @{data.stand_in}")
-    elif not subsets:
+    elif not subsets and not data.sets:
         for task, absent in absent_sets(tasks, data).items():
             listed = " ".join(absent[:12]) + (" ..." if len(absent) > 12 else "")
             progress.note(f"not in the data directory: {task} {listed}")
@@ -181,8 +183,10 @@ def choose_tasks(tasks: Sequence[str | Task] | None = None, progress: Progress |
     return chosen
 
 
-def choose_data(data_dir: str | Path | None = None, suite: str | None = None) -> DataDir:
+def choose_data(data_dir: str | Path | DataDir | None = None, suite: str | None = None) -> DataDir:
     """The data directory that is given, by `$HARNESS_DATA` if need be; else the bundled sample."""
+    if isinstance(data_dir, DataDir):
+        return data_dir
     if suite == "sample":
         return bundled_sample()
     path = data_dir or os.environ.get("HARNESS_DATA")

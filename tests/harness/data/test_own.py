@@ -1,0 +1,222 @@
+"""Data sets of the user's own: what files say, and what is wrong with them, in one line."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import InputError
+from harness.data.beir import load_retrieval
+from harness.data.languages import standard_language
+from harness.data.own import Options, load_pairs, load_scored, open_set, own_data, read_sets
+
+Write = Callable[[str, str], Path]
+DE_TR = Options(languages=("de", "tr"))
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write(name: str, text: str) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+@pytest.mark.parametrize(
+    ("name", "text", "options"),
+    [
+        ("faq.de-tr.tsv", "eins\tbir\nzwei\tiki\n", Options()),
+        ("faq.tsv", "eins\tbir\nzwei\tiki\n", DE_TR),
+        ("faq.de-tr.csv", "tr,id,de\nbir,1,eins\niki,2,zwei\n", Options()),
+        ("faq.csv", "source,target\neins,bir\nzwei,iki\n", DE_TR),
+        (
+            "faq.csv",
+            'frage,soru\n"eins",bir\n\n"zwei",iki\n',
+            Options(languages=("de", "tr"), columns=("frage", "soru")),
+        ),
+        ("faq.de-tr.jsonl", '{"de": "eins", "tr": "bir"}\n{"tr": "iki", "de": "zwei", "x": [1]}\n', Options()),
+    ],
+)
+def test_pairs_of_any_two_languages(write: Write, name: str, text: str, options: Options, ending: str) -> None:
+    own = open_set("pairs", write(name + ending, text), options)
+    assert (own.subset, own.languages, own.kind) == ("faq", ("de", "tr"), "pairs")
+    pairs = load_pairs(own)
+    assert (pairs.sources, pairs.targets) == (["eins", "zwei"], ["bir", "iki"])
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "name"),
+    [
+        (("faq.de", "faq.tr.gz"), Options(), "faq"),
+        (("fragen.txt", "sorular.txt"), DE_TR, "fragen"),
+        (("a/text.txt", "b/text.txt"), Options("help", ("de", "tr")), "help"),
+    ],
+)
+def test_two_aligned_files(write: Write, names: tuple[str, str], options: Options, name: str) -> None:
+    files = [write(file, text) for file, text in zip(names, ("eins\nzwei\n", "bir\niki\n"), strict=True)]
+    own = open_set("pairs", ",".join(map(str, files)), options)
+    assert own.subset == name and own.languages == ("de", "tr") and len(own.checksums) == 2
+    assert load_pairs(own).targets == ["bir", "iki"]
+
+
+def test_scored_pairs_of_any_scale(write: Write) -> None:
+    table = write("sim.de-tr.tsv.gz", "eins\tbir\t-3\nzwei\tbir\t0.5\n")
+    own = open_set("scored", table)
+    assert load_scored(own).gold.tolist() == [-3, 0.5] and own.languages == ("de", "tr")
+    named = write("sim.jsonl", '{"a": "x", "b": "y", "s": 1}\n{"a": "x", "b": "z", "s": 0.25}\n')
+    own = open_set("scored", named, Options(languages=("de", "de"), columns=("a", "b", "s")))
+    pairs = load_scored(own)
+    assert (pairs.sentences2, pairs.gold.tolist()) == (["y", "z"], [1, 0.25])
+
+
+def beir(write: Write, **changes: str) -> Path:
+    """A folder with two queries that are answered, one that is not, and one whose only grade is 0."""
+    files = {
+        "corpus": '{"_id": "d1", "title": "Title", "text": "one"}\n{"_id": "q1", "text": "two"}\n'
+        '{"_id": 3, "text": ""}\n',
+        "queries": "".join(f'{{"_id": "q{i}", "text": "query {i}"}}\n' for i in (1, 2, 3, 4)),
+        "qrels/test": "query-id\tcorpus-id\tscore\nq1\tq1\t1\nq1\td1\t2\nq2\t3\t1\nq2\td1\t0\nq4\td1\t0\n",
+    }
+    for name, text in (files | changes).items():
+        write(f"kb/{name}.{'tsv' if 'qrels' in name else 'jsonl'}", text)
+    return write("kb/x", "").parent
+
+
+def test_retrieval_in_the_layout_of_beir(write: Write) -> None:
+    items = load_retrieval(open_set("retrieval", beir(write), DE_TR))
+    assert items.documents == ["Title one", "two", ""]
+    assert items.queries == ["query 1", "query 2"] and items.n_left_out == 2
+    assert items.answers == [{1: 1, 0: 2}, {2: 1}]
+    assert items.own == [1, -1]
+    kept = open_set("retrieval", beir(write), Options(languages=("de", "tr"), keep_own_id=True))
+    assert load_retrieval(kept).own == [-1, -1] and kept.protocol == "split:test|own-id:kept"
+
+
+def test_a_file_of_sets(write: Write, tmp_path: Path) -> None:
+    beir(write)
+    write("data/faq.de", "eins\n")
+    write("data/faq.tr", "bir\n")
+    write("s.csv", "a,b,c\nx,y,1\nx,z,2\n")
+    file = write(
+        "sets.toml",
+        '[faq]\nkind = "pairs"\nfiles = ["data/faq.de", "data/faq.tr"]\n'
+        '[near]\nkind = "scored"\nfiles = ["s.csv"]\nlanguages = ["deu", "tr"]\ncolumns = ["a", "b", "c"]\n'
+        '[help]\nkind = "retrieval"\nfiles = ["kb"]\nlanguages = ["de", "tr"]\nkeep_own_id = true\n',
+    )
+    sets = read_sets(file)
+    assert [(each.subset, each.kind) for each in sets] == [("faq", "pairs"), ("near", "scored"), ("help", "retrieval")]
+    assert load_pairs(sets[0]).sources == ["eins"] and sets[2].keep_own_id
+    assert own_data(sets).sets == tuple(sets)
+
+
+PAIRS, SCORED = "de-tr.tsv", "s.de-tr.tsv"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "text", "message"),
+    [
+        ("pairs", "a.de-tr.tsv", "eins\tbir\nzwei\n", r"a\.de-tr\.tsv:2: 1 columns, expected 2"),
+        ("pairs", "a.de-tr.tsv", "", r"a\.de-tr\.tsv: no pairs"),
+        ("pairs", "a.de-xx.tsv", "a\tb\n", "'xx' is no code of ISO 639"),
+        ("pairs", "a.tsv", "a\tb\n", "does not tell the languages; .* or give --src-lang and --trg-lang"),
+        ("pairs", "a.de-tr.doc", "a\tb\n", "does not tell languages and format"),
+        ("pairs", "a.de-tr.csv", "x,y\n1,2\n", r"a\.de-tr\.csv:1: no column 'de' or 'source'.*there: x, y.*--columns"),
+        ("pairs", "a.de-tr.csv", "de,de\n1,2\n", r":1: two columns have one name"),
+        ("pairs", "a.de-tr.csv", "de,tr\neins\n", r":2: 1 columns, the header has 2"),
+        ("pairs", "a.de-tr.csv", 'de,tr\n"eins" x,y\n', r":2: not CSV"),
+        ("pairs", "a.de-tr.jsonl", '{"de": "x", "tr": "y"}\n{"de": "x"\n', r":2: not JSON"),
+        ("pairs", "a.de-tr.jsonl", '{"de": "x", "tr": null}\n', r":1: no text in column 'tr'"),
+        ("pairs", "a.de-tr.jsonl", "[1]\n", r":1: no JSON object"),
+        ("pairs", "a@b.de-tr.tsv", "a\tb\n", "'a@b': @ marks stand-ins"),
+        ("scored", "s.de-tr.tsv", "a\tb\t1\nc\td\n", r"s\.de-tr\.tsv:2: 2 columns, expected 3"),
+        ("scored", "s.de-tr.tsv", "a\tb\t1\n", "1 sentence pairs have no correlation"),
+        ("scored", "s.de-tr.tsv", "a\tb\tgood\nc\td\t1\n", r":1: 'good' is not a number"),
+        ("scored", "s.de-tr.tsv", "a\tb\t1e7\nc\td\t1\n", r":1: the score 1e7 is outside"),
+        ("scored", "s.de-tr.tsv", "a\tb\tnan\nc\td\t1\n", r":1: 'nan' is not a number"),
+        ("scored", "s.tsv", "a\tb\t1\nc\td\t2\n", "nothing tells its languages"),
+        ("scored", "s.txt", "a\tb\t1\n", "expected .tsv"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_gets_file_and_line(write: Write, kind: str, name: str, text: str, message: str) -> None:
+    path = write(name, text)
+    with pytest.raises(InputError, match=message) as caught:
+        own = open_set(kind, path)  # type: ignore[arg-type]
+        {"pairs": load_pairs, "scored": load_scored}[kind](own)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"corpus": '{"_id": "a", "text": "x"}\n' * 2}, r"corpus\.jsonl:2: the id 'a' is there twice"),
+        ({"corpus": '{"_id": "a"}\n'}, r"corpus\.jsonl:1: no text in the field text"),
+        ({"corpus": '{"text": "a"}\n'}, r"corpus\.jsonl:1: no text in the field _id"),
+        ({"corpus": ""}, r"corpus\.jsonl: nothing in it"),
+        ({"queries": ""}, r"queries\.jsonl: nothing in it"),
+        ({"qrels/test": "query-id\tcorpus-id\tscore\n"}, r"test\.tsv: no answers in it"),
+        ({"qrels/test": "q1\tnone\t1\n"}, r"test\.tsv:1: no document 'none' in corpus\.jsonl"),
+        ({"qrels/test": "none\td1\t1\n"}, r"test\.tsv:1: no query 'none' in queries\.jsonl"),
+        ({"qrels/test": "q1\td1\t1\nq1\td1\t1\n"}, r"test\.tsv:2: 'q1' and 'd1' are there twice"),
+        ({"qrels/test": "q1\td1\t1\nq2\td1\t0.5\n"}, r"test\.tsv:2: the score '0.5' is no whole number"),
+        ({"qrels/test": "q1\td1\t0\n"}, "no query has an answer"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_beir_gets_file_and_line(write: Write, changes: dict[str, str], message: str) -> None:
+    own = open_set("retrieval", beir(write, **changes), DE_TR)
+    with pytest.raises(InputError, match=message):
+        load_retrieval(own)
+
+
+def test_a_folder_that_nearly_has_the_layout_is_told_what_was_expected(write: Write, tmp_path: Path) -> None:
+    folder = beir(write)
+    with pytest.raises(InputError, match=r"qrels/dev\.tsv missing; expected corpus\.jsonl.*with test: .* --split"):
+        open_set("retrieval", folder, Options(languages=("de", "tr"), split="dev"))
+    (folder / "corpus.jsonl").rename(folder / "docs.jsonl")
+    with pytest.raises(InputError, match=r"corpus\.jsonl missing; expected corpus\.jsonl, queries\.jsonl"):
+        open_set("retrieval", folder, DE_TR)
+    with pytest.raises(InputError, match="no folder"):
+        open_set("retrieval", tmp_path / "none", DE_TR)
+    with pytest.raises(InputError, match="split name"):
+        open_set("retrieval", folder, Options(languages=("de", "tr"), split="../x"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[faq\n", "no file of sets"),
+        ("", "no sets in it"),
+        ('[faq]\nkind = "else"\nfiles = ["a"]\n', "no file of sets"),
+        ('[faq]\nkind = "pairs"\nfiles = []\n', "no file of sets"),
+        ('[faq]\nkind = "pairs"\nfiles = ["none.de-tr.tsv"]\n', r"\[faq\]: no file"),
+        ('[faq]\nkind = "pairs"\nfiles = ["~no-such-user/none.de-tr.tsv"]\n', r"\[faq\]: .*no such home folder"),
+    ],
+)
+def test_a_file_of_sets_that_is_wrong(write: Write, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=rf"sets\.toml: {message}"):
+        read_sets(write("sets.toml", text))
+
+
+def test_two_sets_of_one_name_are_refused(write: Write) -> None:
+    one, other = (open_set("pairs", write(f"{folder}/faq.de-tr.tsv", "a\tb\n")) for folder in "ab")
+    with pytest.raises(InputError, match="both called faq"):
+        own_data([one, other])
+
+
+@pytest.mark.parametrize(
+    ("code", "standard"), [("de", "de"), ("deu", "de"), ("cmn", "zh"), ("zh_TW", "zh"), ("kab", "kab")]
+)
+def test_codes_of_one_language(code: str, standard: str) -> None:
+    assert standard_language(code) == standard
+
+
+@pytest.mark.parametrize("code", ["xx", "german", "", "x", "1", "../de"])
+def test_codes_of_no_language(code: str) -> None:
+    with pytest.raises(InputError, match="no code of ISO 639"):
+        standard_language(code)
