@@ -165,6 +165,14 @@ def name_taken(stored: Result, fingerprint: str) -> NameTakenError:
     )
 
 
+def set_taken(stored: Result) -> NameTakenError:
+    """The error for a set of the user's own under whose name results on other files are stored."""
+    return NameTakenError(
+        f"results stored for the set {stored.subset!r} ({stored.task}) are of other files (sha256 "
+        f"{stored.dataset.sha256[:12]}); give it another name (--set-name), or --replace to remove those"
+    )
+
+
 class ResultStore:
     """The records below one results folder.
 
@@ -222,6 +230,20 @@ class ResultStore:
             with self._locked():
                 self._recover(encoder)
         return [old for old in self.load(encoder) if old.fingerprint != fingerprint]
+
+    def of_other_data(self, task: str, subset: str, sha256: str) -> list[Result]:
+        """The records of any encoder under a set's name that are of other files. Raises InputError as `load`."""
+        return [old for old in self.load(task=task) if old.subset == subset and old.dataset.sha256 != sha256]
+
+    def drop(self, records: Iterable[Result]) -> None:
+        """Remove records, and averages that need them. Raises InputError: the folder cannot be written."""
+        keys = {record.key for record in records}
+        for file in {self._file(record) for record in records}:
+            with writing(file), self._locked():
+                left = {old.subset: old for old in self._read(file) if old.key not in keys}
+                current = [record for record in left.values() if not _is_stale(record, left)]
+                write_atomically(file, _dump(current))
+                self._parsed[file] = _stamp(file), current
 
     @contextmanager
     def storing(self, encoder: str, fingerprint: str, *, replace: bool = False) -> Iterator[int]:

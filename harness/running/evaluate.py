@@ -15,7 +15,7 @@ from harness.encoders.encoder import Encoder
 from harness.encoders.registry import check_spec, encoder_info, encoder_names, load_encoder, missing_attributes
 from harness.encoders.spec import Spec
 from harness.protocol.task import Planned, Rows, Task
-from harness.results.records import Identity, RecordKey, Result, ResultStore, name_taken
+from harness.results.records import Identity, RecordKey, Result, ResultStore, name_taken, set_taken
 from harness.results.statistics import StatisticsStore
 from harness.running.measure import Failure, Run, averages_of
 from harness.running.plan import Progress, Silent, choose_data, choose_tasks, identity_of, plan_sets, sets_of
@@ -98,11 +98,21 @@ class _Records:
         with store.storing(name, self._encoder.fingerprint, replace=self._run.replace) as n_removed:
             save_rows(store.root, result.key, rows, self._run.save_rows or "npz")
             others = [record for record in store.load(name, task.name) if record.subset != result.subset]
+            if outdated := self._on_other_files(store, task, result):
+                store.drop(outdated)
+                self._run.progress.note(f"{result.subset}: {len(outdated)} stored results on other files removed")
             store.merge([result, *averages_of(task, [*others, result])])
         self._is_outdated = False
         if n_removed:
             StatisticsStore(store.root).forget(name)
             self._run.progress.note(f"{name}: {n_removed} stored results of other weights or options replaced")
+
+    def _on_other_files(self, store: ResultStore, task: Task, result: Result) -> list[Result]:
+        """The records of other encoders on a set that had this name, where they are to be replaced."""
+        if not self._run.replace or task.published:
+            return []
+        old = store.of_other_data(task.name, result.subset, result.dataset.sha256)
+        return [record for record in old if record.encoder != result.encoder]
 
     def averages(self, task: Task) -> list[Result]:
         """The averages to which this run's results belong, completed by those of earlier runs."""
@@ -214,6 +224,7 @@ def run_suite(request: Request, progress: Progress | None = None) -> Outcome:
     data = choose_data(request.data_dir, request.suite)
     plan = plan_sets(choose_tasks(request.tasks, progress), data, request.subsets, progress)
     run = Run(VectorCache(request.cache_dir), store, request.fresh, request.save_rows, progress, request.replace)
+    _check_sets(run, plan, data)
     run.items.read(plan)
     for source in [source for _, source in sets_of(plan) if source.is_published is False]:
         progress.note(f"warning: {source.dataset} {source.subset}: not the published files; `leaderboard data verify`")
@@ -241,6 +252,18 @@ def run_suite(request: Request, progress: Progress | None = None) -> Outcome:
     if store:
         update_statistics(store, [planned.task for planned in plan], note=progress.note)
     return whole
+
+
+def _check_sets(run: Run, plan: Sequence[Planned], data: DataDir) -> None:
+    """Refuse a set of the user's own whose name stands for other files in the store.
+
+    Raises:
+        NameTakenError: so it is, and not `replace`.
+    """
+    for task, source in sets_of(plan) if run.store and data.sets else ():
+        others = run.store.of_other_data(task.name, source.subset, source.sha256) if run.store else []
+        if others and not run.replace:
+            raise set_taken(others[0])
 
 
 def _load(given: Spec | Encoder, defaults: Mapping[str, Any]) -> tuple[Encoder, str, Sequence[str]]:

@@ -1,0 +1,132 @@
+"""Data sets of the user's own on the command line: measured, compared and checked without a file being renamed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import one_line_error
+
+Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
+
+WORDS = [
+    "haus",
+    "house",
+    "baum",
+    "tree",
+    "hund",
+    "dog",
+    "katze",
+    "cat",
+    "strasse",
+    "street",
+    "wasser",
+    "water",
+    "feuer",
+    "fire",
+    "brot",
+    "bread",
+    "tisch",
+    "table",
+]
+PAIRS = [(f"das {WORDS[i]} nummer {n}", f"the {WORDS[i + 1]} number {n}") for n in range(6) for i in range(0, 18, 2)]
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with two sets of pairs, one of scored pairs and one for retrieval, as they lie."""
+    monkeypatch.chdir(tmp_path)
+    german, english = zip(*PAIRS, strict=True)
+    Path("faq.de").write_text("\n".join(german[:30]) + "\n", "utf-8")
+    Path("faq.en").write_text("\n".join(english[:30]) + "\n", "utf-8")
+    Path("shop.csv").write_text("id,q,a\n" + "".join(f"1,{de},{en}\n" for de, en in PAIRS[30:]), "utf-8")
+    Path("near.de-en.tsv").write_text("".join(f"{de}\t{en}\t{i % 5}\n" for i, (de, en) in enumerate(PAIRS)), "utf-8")
+    Path("kb/qrels").mkdir(parents=True)
+    for name, texts in (("corpus", english), ("queries", german[:20])):
+        lines = [json.dumps({"_id": f"{name[0]}{i}", "text": text}) for i, text in enumerate(texts)]
+        Path(f"kb/{name}.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    Path("kb/qrels/test.tsv").write_text("".join(f"q{i}\tc{i}\t1\n" for i in range(18)), "utf-8")
+    Path("sets.toml").write_text(
+        '[shop]\nkind = "pairs"\nfiles = ["shop.csv"]\nlanguages = ["de", "en"]\ncolumns = ["q", "a"]\n'
+        '[help]\nkind = "retrieval"\nfiles = ["kb"]\nlanguages = ["de", "en"]\n',
+        "utf-8",
+    )
+    return tmp_path
+
+
+SETS = ("--pairs", "faq.de,faq.en", "--scored", "near.de-en.tsv", "--sets", "sets.toml")
+ENCODERS = ("--encoder", "chargrams", "--encoder", "chargrams?dim=64&name=small")
+
+
+@pytest.mark.slow
+def test_sets_of_my_own(leaderboard: Leaderboard, mine: Path) -> None:
+    done = leaderboard("run", *SETS, *ENCODERS)
+    assert done.returncode == 0, done.stderr
+    assert "not in the data directory" not in done.stderr and "published" not in done.stdout + done.stderr
+    records = {(r["task"], r["subset"]): r for r in records_of(mine, "chargrams")}
+    names = {("pairs", "faq"), ("pairs", "shop"), ("pairs", "avg"), ("scored", "near"), ("retrieval", "help")}
+    assert records.keys() == names
+    assert records["pairs", "faq"]["n"] == 30 and records["retrieval", "help"]["n"] == 18
+    mean = sum(records["pairs", name]["metrics"]["accuracy_src_trg"] for name in ("faq", "shop")) / 2
+    assert records["pairs", "avg"]["metrics"]["accuracy_src_trg"] == pytest.approx(mean, abs=1e-5)
+    assert records["pairs", "faq"]["dataset"]["published"] is None
+
+    again = leaderboard("run", *SETS, *ENCODERS)
+    assert again.returncode == 0 and "stored" in again.stderr
+    compared = leaderboard("compare", "chargrams", "small", *SETS, "--task", "pairs", "--format", "json")
+    assert compared.returncode == 0, compared.stderr
+    sets = {entry["subset"] for entry in json.loads(compared.stdout)["differences"]}
+    assert sets == {"faq", "shop", "avg"}
+    checked = leaderboard("check", *SETS)
+    assert checked.returncode == 0 and "10 agree" in checked.stdout, checked.stdout + checked.stderr
+    shown = leaderboard("show")
+    assert "Own retrieval: nDCG@10" in shown.stdout and "stand-in" not in shown.stdout
+
+
+@pytest.mark.slow
+def test_a_name_that_stands_for_other_files_is_refused(leaderboard: Leaderboard, mine: Path) -> None:
+    for encoder in ("chargrams", "chargrams?dim=64&name=small"):
+        assert leaderboard("run", *SETS[:2], "--encoder", encoder).returncode == 0
+    before = (mine / "results/records/chargrams/pairs.json").read_bytes()
+    german = (mine / "faq.de").read_text("utf-8")
+    (mine / "faq.de").write_text(german.replace("nummer 1", "nummer eins"), "utf-8")
+    refused = leaderboard("run", *SETS[:2], "--encoder", "chargrams")
+    message = one_line_error(refused)
+    assert "'faq' (pairs) are of other files" in message and "--set-name" in message and "--replace" in message
+    assert (mine / "results/records/chargrams/pairs.json").read_bytes() == before
+    other = leaderboard("run", *SETS[:2], "--set-name", "faq2", "--encoder", "chargrams")
+    assert other.returncode == 0 and {r["subset"] for r in records_of(mine, "chargrams")} == {"faq", "faq2", "avg"}
+    replaced = leaderboard("run", *SETS[:2], "--replace", "--encoder", "chargrams")
+    assert replaced.returncode == 0 and "1 stored results on other files removed" in replaced.stderr, replaced.stderr
+    assert not records_of(mine, "small")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--pairs", "faq.de,none.en"), "no file none.en"),
+        (("--pairs", "faq.de"), "does not tell"),
+        (("--pairs", "shop.csv", "--src-lang", "de"), "give both --src-lang and --trg-lang"),
+        (("--pairs", "shop.csv", "--src-lang", "de", "--trg-lang", "xx"), "'xx' is no code of ISO 639"),
+        (("--pairs", "faq.de,faq.en", "--scored", "near.de-en.tsv", "--set-name", "x"), "--set-name names one set"),
+        (("--pairs", "faq.de,faq.en", "--set-name", "../x"), "set name '../x' cannot name a folder"),
+        (("--pairs", "faq.de,faq.en", "--suite", "sample"), "--suite chooses among published sets"),
+        (("--pairs", "faq.de,faq.en", "--task", "sts17"), "none of the given sets is for sts17"),
+        (("--beir", "kb", "--src-lang", "de", "--trg-lang", "en", "--split", "dev"), "there is qrels/ with test"),
+        (("--beir", "kb"), "nothing tells its languages"),
+        (("--sets", "none.toml"), "none.toml: cannot be read"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    leaderboard: Leaderboard, mine: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    assert message in one_line_error(leaderboard("run", *arguments, "--encoder", "chargrams"))
+    assert not (mine / "results/records").exists()
+
+
+def records_of(folder: Path, encoder: str) -> list[dict[str, object]]:
+    files = (folder / "results/records" / encoder).glob("*.json")
+    return [record for file in files for record in json.loads(file.read_text("utf-8"))]
