@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from harness import tasks as tasks
     from harness.core.errors import HarnessError as HarnessError
     from harness.encoders.encoder import Encoder as Encoder
@@ -34,6 +35,10 @@ __all__ = ["Encoder", "HarnessError", "Result", "ResultStore", "evaluate", "load
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("multilingual-embedding-harness")
     if name == "tasks":
         return importlib.import_module("harness.tasks")
     if name in _HOME:

@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import entry_points
-from typing import Any, NoReturn, TextIO
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
@@ -43,14 +43,13 @@ def make_app(name: str = "") -> typer.Typer:
     """
     app = typer.Typer(
         name="leaderboard",
-        help="Which multilingual sentence embedding is best for my languages and my task?",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,  # plain help: importing rich would double the time that it takes
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback()(lambda: None)  # else a single subcommand would be the command itself
+    app.callback()(_main_options)  # without a callback a single subcommand would be the command itself
     entries = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
     for entry in [entry for entry in entries if entry.name == name] or entries:
         try:
@@ -64,6 +63,22 @@ def make_app(name: str = "") -> typer.Typer:
         else:
             app.command(entry.name)(command)
     return app
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        import harness
+
+        typer.echo(harness.__version__)
+        raise typer.Exit
+
+
+def _main_options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Which multilingual sentence embedding is best for my languages and my task?"""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +19,7 @@ from harness.report.render import TABLE_FORMATS, render, render_long
 if TYPE_CHECKING:
     from harness.data import DataDir
     from harness.data.inventory import SetStatus
+    from harness.data.own import OwnSet
     from harness.report.cells import Row
 
 _WIDTH = 100  # characters a line of the table
@@ -36,13 +39,22 @@ FetchArgument = Annotated[
 ]
 
 
-def _data(data_dir: Path | None, *, is_made: bool = False) -> DataDir:
-    """The data directory; made if need be where `is_made`."""
+SetsFileOption = Annotated[
+    list[Path] | None,
+    typer.Option("--sets", metavar="TOML", show_default=False, help="A file that lists your own sets. Repeatable."),
+]
+
+
+def _data(data_dir: Path | None, *, is_made: bool = False, is_needed: bool = True) -> DataDir:
+    """The data directory; made if need be where `is_made`; an empty one if none is given, and not `is_needed`."""
     from harness.core.files import user_path
     from harness.data import DataDir, open_data_dir
 
     if data_dir is None:
-        raise InputError("no data directory: give --data-dir or set HARNESS_DATA")
+        if is_needed:
+            raise InputError("no data directory: give --data-dir or set HARNESS_DATA")
+        say("no data directory is given (--data-dir, HARNESS_DATA); these sets are to be had: leaderboard data fetch")
+        return DataDir(Path(os.devnull))
     if not is_made:
         return open_data_dir(data_dir)
     root = user_path(data_dir, "data directory")
@@ -53,20 +65,35 @@ def _data(data_dir: Path | None, *, is_made: bool = False) -> DataDir:
     return DataDir(root)
 
 
+def _own(files: Sequence[Path]) -> list[OwnSet]:
+    from harness.data.own import own_data, read_sets
+
+    own = [each for file in files for each in read_sets(file)]
+    own_data(own)  # refuses two of one name
+    return own
+
+
 @app.command()
 def status(
     data_dir: DataDirOption = None,
+    sets_file: SetsFileOption = None,
     format: Annotated[
         str, format_option("an entry a data set, with all checksums", (*TABLE_FORMATS, "json"))
     ] = "table",
 ) -> None:
-    """Show every data set the harness knows: how much of it is in the data directory, its sha256, its licence."""
+    """Show every data set the harness knows: how much of it is in the data directory, its sha256, its licence.
+
+    With --sets your own instead.
+    """
     from harness.data.catalogue import catalogue
-    from harness.data.inventory import set_status
+    from harness.data.inventory import own_status, set_status
     from harness.report.cells import Column, Table
 
-    data = _data(data_dir)
-    rows = [set_status(dataset, data) for dataset in catalogue().values()]
+    if sets_file:
+        rows = [own_status(own) for own in _own(sets_file)]
+    else:
+        data = _data(data_dir, is_needed=False)
+        rows = [set_status(dataset, data) for dataset in catalogue().values()]
     if format == "json":
         typer.echo(render_long([asdict(row) for row in rows], format))
         return
@@ -155,11 +182,25 @@ def fetch(
 
 
 @app.command()
-def verify(sets: SetsArgument = None, data_dir: DataDirOption = None) -> None:
-    """Compare the files with their known checksums; exit with 1 if one differs, or if a named set lacks one."""
-    from harness.data.inventory import verify_set
-    from harness.data.parallel import chosen_sets
+def verify(sets: SetsArgument = None, data_dir: DataDirOption = None, sets_file: SetsFileOption = None) -> None:
+    """Compare the files with their known checksums; exit with 1 if one differs, or if a named set lacks one.
 
+    With --sets your own instead, which are read too: what is wrong in them is said.
+    """
+    from harness.data.inventory import verify_own, verify_set
+    from harness.data.parallel import chosen_sets
+    from harness.protocol import get_task
+
+    if sets_file:
+        checked = []
+        for own in _own(sets_file):
+            get_task(own.kind).load(own)
+            checked += verify_own(own)
+        for row in checked:
+            typer.echo(terminal(f"{row.state:<8} {row.sha256 or '-':<64} {row.path}"))
+        if any(row.state == "differs" for row in checked):
+            raise typer.Exit(1)
+        return
     data = _data(data_dir)
     differing = missing = 0
     absent: list[str] = []

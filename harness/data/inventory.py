@@ -9,6 +9,7 @@ from typing import Literal
 
 from harness.core.errors import InputError
 from harness.data.catalogue import DataSet, read_checksums
+from harness.data.own import OwnSet
 from harness.data.sources import DataDir, content_sha256, joint_sha256
 
 PINS_NAME = "checksums.sha256"
@@ -57,6 +58,28 @@ class CheckedFile:
     state: Literal["OK", "differs", "missing", "unknown"]
     sha256: str | None
     expected: str | None
+
+
+def own_status(own: OwnSet) -> SetStatus:
+    """How much of one of the user's own sets is there: all of it, or it could not have been opened."""
+    checksums = {name: _readable_sha256(path) for name, path in zip(own.names, own.files, strict=True)}
+    return SetStatus(
+        name=own.subset,
+        title=f"{own.kind} {'-'.join(own.languages)}",
+        licence="your own",
+        folder=str(own.files[0].parent),
+        state="complete",
+        files=len(own.files),
+        expected=len(own.files),
+        bytes=sum(path.stat().st_size for path in own.files),
+        checksums=checksums,
+        sha256=None if None in checksums.values() else own.sha256,
+    )
+
+
+def verify_own(own: OwnSet) -> list[CheckedFile]:
+    """The files of one of the user's own sets, held against the checksums that its file of sets gives."""
+    return [_compared(name, digest, own.expected.get(name)) for name, digest in own_status(own).checksums.items()]
 
 
 def read_pins(data: DataDir) -> dict[str, str]:
@@ -114,7 +137,10 @@ def _check(name: str, expected: str | None, data: DataDir) -> CheckedFile:
     path = data.find(name)
     if path is None:
         return CheckedFile(name, "missing", None, expected)
-    digest = _readable_sha256(path)
+    return _compared(name, _readable_sha256(path), expected)
+
+
+def _compared(name: str, digest: str | None, expected: str | None) -> CheckedFile:
     if digest is None:
         return CheckedFile(name, "differs", None, expected)
     if expected is None:

@@ -8,8 +8,8 @@ and `retrieval` (queries, documents, and which document answers which query, in 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -43,6 +43,7 @@ class OwnSet(Source):
         columns: the names of the columns of a CSV or JSONL file; empty: the usual ones.
         keep_own_id: of retrieval, whether a document with the query's own id may be found.
         content: of a set in memory, what the loader of its kind gives.
+        expected: sha256 by file name, as far as a file of sets says it; see `Source.checksums`.
     """
 
     kind: Kind = "pairs"
@@ -50,6 +51,7 @@ class OwnSet(Source):
     columns: tuple[str, ...] = ()
     keep_own_id: bool = False
     content: Any = field(default=None, compare=False, repr=False)
+    expected: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class _Entry:
     columns: list[str] = field(default_factory=list)
     split: str = "test"
     keep_own_id: bool = False
+    sha256: dict[str, str] = field(default_factory=dict)
 
 
 def open_set(kind: Kind, location: str | Path, options: Options | None = None) -> OwnSet:
@@ -100,7 +103,9 @@ def open_set(kind: Kind, location: str | Path, options: Options | None = None) -
 
 
 def read_sets(file: str | Path) -> list[OwnSet]:
-    """The sets of a TOML file: tables `[NAME]` with `kind`, `files`, `languages` and the options. Paths begin there.
+    """The sets of a TOML file: tables `[NAME]` with `kind`, `files`, `languages` and the options.
+
+    Paths begin at its folder. `sha256` may give checksums by file name, for `leaderboard data verify`.
 
     Raises:
         InputError: no such file, or it holds something else; as `open_set`.
@@ -121,7 +126,7 @@ def read_sets(file: str | Path) -> list[OwnSet]:
         options = Options(name, tuple(entry.languages or ()), tuple(entry.columns), entry.split, entry.keep_own_id)
         try:
             location = ",".join(str(path.parent / user_path(each)) for each in entry.files)
-            sets.append(open_set(entry.kind, location, options))
+            sets.append(replace(open_set(entry.kind, location, options), expected=entry.sha256))
         except InputError as error:
             raise InputError(f"{path}: [{name}]: {error}") from None
     return sets

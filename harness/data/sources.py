@@ -104,16 +104,18 @@ class Source:
     parts: tuple[Source, ...] = ()
     protocol: str = ""
 
-    @cached_property
-    def checksums(self) -> dict[str, str]:
-        """sha256 of each file's uncompressed content, by file name without `.gz`.
-
-        Of files of one name in several folders, the folder's name is before it.
-        """
+    @property
+    def names(self) -> list[str]:
+        """The names of the files without `.gz`; with the folder's before it where several files have one name."""
         names = [path.name.removesuffix(".gz") for path in self.files]
         if len(set(names)) < len(names):
             names = [f"{path.parent.name}/{name}" for path, name in zip(self.files, names, strict=True)]
-        return {name: content_sha256(path) for name, path in zip(names, self.files, strict=True)}
+        return names
+
+    @cached_property
+    def checksums(self) -> dict[str, str]:
+        """sha256 of each file's uncompressed content, by the name of the file (see `names`)."""
+        return {name: content_sha256(path) for name, path in zip(self.names, self.files, strict=True)}
 
     @cached_property
     def sha256(self) -> str:
