@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 cache = typer.Typer(help="Size of the vector cache, and clearing it.", no_args_is_help=True)
 
-_COMMON = "Options of all: name=NAME (of its stored results), normalize=true (unit vectors)"
+_COMMON = (
+    "Options of all: name=NAME (of its stored results), normalize=true (unit vectors), truncate_dim=N (the first N "
+    "components), quantize=int8|binary"
+)
 
 
 @dataclass(frozen=True)

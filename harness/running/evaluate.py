@@ -13,7 +13,7 @@ from harness.encoders.cache import VectorCache
 from harness.encoders.encoder import Encoder
 from harness.encoders.reduction import Reduction
 from harness.encoders.registry import check_spec, encoder_info, encoder_names, load_encoder, missing_attributes
-from harness.encoders.spec import Spec
+from harness.encoders.spec import CheckedSpec, Spec
 from harness.encoders.variant import Variant
 from harness.protocol.task import Planned, Rows, Task
 from harness.results.records import Identity, RecordKey, Result, ResultStore, name_taken
@@ -215,6 +215,8 @@ def run_suite(request: Request, progress: Progress | None = None) -> Outcome:
     given = request.encoders
     encoders = [check_spec(e) if isinstance(e, str) else e for e in given] if given else _ready(progress)
     _refuse_equal_names([spec for spec in encoders if isinstance(spec, Spec)])
+    if request.reductions:
+        _refuse_reduced([spec for spec in encoders if isinstance(spec, CheckedSpec)])
     data = choose_data(request.data_dir, request.suite)
     plan = plan_sets(choose_tasks(request.tasks, progress), data, request.subsets, progress)
     run = Run(VectorCache(request.cache_dir), store, request.fresh, request.save_rows, progress, request.replace)
@@ -358,6 +360,16 @@ def _ready(progress: Progress) -> list[Spec]:
     if not ready:
         raise InputError("no encoder is ready on this machine; see `leaderboard encoders`")
     return ready
+
+
+def _refuse_reduced(specs: Sequence[CheckedSpec]) -> None:
+    """Refuse what is cut or quantised already, or cuts by an option of its own, which the harness does not apply."""
+    for spec in specs:
+        for option in Reduction(1, "int8").options:
+            if option in spec.types:
+                raise InputError(f"{spec} has an option {option} of its own; the harness cannot cut or quantise it")
+            if option in spec.options:
+                raise InputError(f"{spec} is cut or quantised already; leave out {option}")
 
 
 def _refuse_equal_names(specs: Sequence[Spec]) -> None:
