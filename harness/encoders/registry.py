@@ -288,8 +288,9 @@ def check_spec(spec: str | Spec, **defaults: Any) -> CheckedSpec:
     checked = CheckedSpec(spec.head, spec.location, spec.options, factory=factory, types=types, values=values)
     try:
         arguments, own = checked.arguments(defaults)
+        reduction = _reduction(own, label)
         if "name" in types or takes_any:
-            values["name"] = arguments["name"] = spec.base_name if _reduction(own, label) else name
+            values["name"] = arguments["name"] = spec.base_name(reduction) if reduction else name
         signature_of(factory).bind(**arguments)
     except TypeError as error:
         raise InputError(f"{label}: {error}") from None
@@ -320,9 +321,9 @@ def load_encoder(spec: str | Spec, **defaults: Any) -> Encoder:
         lacks = missing_attributes(encoder)
     if lacks:
         raise InputError(f"{_label(checked)}: {type(encoder).__name__} is no encoder, it lacks {', '.join(lacks)}")
-    name, is_normalised = checked.base_name if reduction else checked.stored_name, bool(own.get("normalize"))
+    name, is_normalised = checked.base_name(reduction) if reduction else checked.stored_name, own.get("normalize")
     if is_normalised or getattr(encoder, "name", None) != name:
-        encoder = _Wrapped(encoder, name, is_normalised)
+        encoder = _Wrapped(encoder, name, bool(is_normalised))
     named: Encoder = encoder
     return Variant(named, reduction, checked.stored_name) if reduction else named
 

@@ -42,12 +42,13 @@ class Spec:
             return check_name(self.options["name"], "encoder")
         return check_name(self._default_name() + suffix_of(self.options), "encoder")
 
-    @property
-    def base_name(self) -> str:
-        """The stored name of the full vectors, of which these are cut or quantised."""
-        name, suffix = self.options.get("name", ""), suffix_of(self.options)
-        is_of_base = bool(suffix) and name.endswith(suffix)
-        return check_name(name.removesuffix(suffix) if is_of_base else self._default_name(), "encoder")
+    def base_name(self, reduction: Reduction) -> str:
+        """The stored name of the vectors before this was done to them."""
+        name = self.options.get("name", "")
+        if name.endswith(reduction.suffix):
+            return check_name(name.removesuffix(reduction.suffix), "encoder")
+        others = {key: value for key, value in self.options.items() if key not in reduction.options}
+        return check_name(self._default_name() + suffix_of(others), "encoder")
 
     def reduced(self, reduction: Reduction) -> Spec:
         """The spec of these vectors, which are full ones, cut or quantised."""
