@@ -125,7 +125,7 @@ class Variant:
                 continue
             largest, is_any = np.maximum(largest, np.abs(vectors).max(axis=0)), True
         if not is_any:
-            raise InputError(f"{self.name}: the encoder takes none of the languages that int8 is calibrated with")
+            raise LanguageError(f"{self.name}: the encoder takes none of the languages that int8 is calibrated with")
         return scales(largest)
 
 

@@ -257,9 +257,8 @@ def _difference(point: Point) -> str:
     """`2.1 points below [-2.8, -1.4]`."""
     cell = Cell(point.difference, "gain", interval=point.ends)
     size = Cell(abs(point.difference or 0.0), "score").text
-    where = "above" if cell.text.startswith("+") and size != "0.0" else "below"
-    text = f"{size} points {where}" if size != "0.0" else "no point apart"
-    return f"{text} {cell.interval_text}".strip()
+    where = "apart" if size == "0.0" else "above" if cell.text.startswith("+") else "below"
+    return f"{size} points {where} {cell.interval_text}".strip()
 
 
 def entries(curves: Sequence[Curve]) -> list[dict[str, object]]:
