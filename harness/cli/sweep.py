@@ -66,7 +66,8 @@ def sweep(
 
     Every number of --dims is combined with every way of --quantize, and so are all dimensions. Sentences are encoded
     once. Results are stored as by `run`, under ENCODER@256-int8 and the like (each is the encoder with
-    ?truncate_dim=256&quantize=int8). Dimensions that an encoder does not have are passed over.
+    ?truncate_dim=256&quantize=int8); what is stored without its per-item rows is measured again, since the tests need
+    them. Dimensions that an encoder does not have are passed over.
 
     Printed are the averages that the table over all tasks has: score, bytes a vector, and the difference to the full
     vectors with its interval and paired test, corrected by Holm over the variants of an encoder; then what may be
@@ -93,6 +94,7 @@ def sweep(
         cache_dir=cache_dir,
         fresh=fresh,
         replace=replace,
+        save_rows="npz",  # the paired tests need them, of the full vectors too
         defaults={"device": device, "batch_size": batch_size},
         reductions=reductions,
     )

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
+
+import msgspec
 
 from harness.core.errors import InputError
-from harness.core.schema import Count
 
 Quantize = Literal["none", "int8", "binary"]
 QUANTIZE: tuple[Quantize, ...] = get_args(Quantize)
 """How the components of a vector are stored: float32, a byte, or a bit each."""
+
+_Dim = Annotated[int, msgspec.Meta(ge=1)]
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ def suffix_of(options: Mapping[str, str]) -> str:
     """What the options of a spec string add to the encoder's name: `@256`, `@int8`, `@256-int8` or nothing."""
     dim, quantize = options.get("truncate_dim", ""), options.get("quantize", "none")
     if dim.isascii() and dim.isdecimal():
-        dim = str(int(dim[:20]))  # 0256 is 256; what is longer than that is refused later
+        dim = dim.lstrip("0") or "0"
     parts = [part for part in (dim, "" if quantize == "none" else quantize) if part]
     return f"@{'-'.join(parts)}" if parts else ""
 
@@ -78,8 +81,8 @@ class Reduced:
         quantize: how the components are stored: float32, a byte, or a bit each.
     """
 
-    dim: Count
-    full_dim: Count
+    dim: _Dim
+    full_dim: _Dim
     quantize: Quantize
 
     @property

@@ -168,5 +168,4 @@ def folded_note(folded: Iterable[Result]) -> list[Note]:
     for result in folded:
         variants.setdefault(result.base or "", set()).add(result.encoder)
     counts = ", ".join(f"{len(names)} of {base}" for base, names in sorted(variants.items()))
-    text = f"not shown: cut or quantised vectors, {counts} (on sweep.md, which `leaderboard report` writes)"
-    return [Note(text)] if variants else []
+    return [Note(f"not shown: cut or quantised vectors, {counts}; the page sweep.md has them")] if variants else []

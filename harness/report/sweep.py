@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isnan
+from math import isnan, nan
 
 from harness.encoders.reduction import QUANTIZE, Reduced, n_bytes
 from harness.protocol.described import described, metric_of, metric_order, subset_order, task_order, title_of
@@ -103,16 +103,17 @@ def _curve(base: str, results: Sequence[Result], statistics: Mapping[str, Statis
         full = there.pop(base, None)
         if full is not None:
             values[key] = full.metrics[metric], board.interval(full, metric)
-        tests = {name: known.p(r, full, metric) if full else None for name, r in there.items()}
-        p = {name: float("nan") if value is None else value for name, value in tests.items()}
+        made = {name: full if full and result.is_made_from(full) else None for name, result in there.items()}
+        tests = {name: known.p(r, of, metric) if (of := made[name]) else None for name, r in there.items()}
+        p = {name: nan if value is None else value for name, value in tests.items()}
         corrected = dict(zip(p, holm(list(p.values())), strict=True))
         for name, result in there.items():
-            ends = known.difference(result, metric)
+            of, ends = made[name], known.difference(result, metric)
             points[name, key] = Point(
                 value=result.metrics[metric],
                 interval=board.interval(result, metric),
-                difference=None if full is None else round(result.metrics[metric] - full.metrics[metric], 6),
-                ends=None if ends is None or isnan(ends[0]) else ends,
+                difference=None if of is None else round(result.metrics[metric] - of.metrics[metric], 6),
+                ends=None if of is None or ends is None or isnan(ends[0]) else ends,
                 p=p[name],
                 p_holm=corrected[name],
                 alpha=known.alpha,
@@ -177,13 +178,19 @@ def _table(curve: Curve, column: Column, key: Key, said: Sequence[str]) -> Table
     value, interval = curve.values.get(key, (None, None))
     full = Cell(value, "score", interval=interval)
     rows = [Row((*_names(curve.full, curve.full_dim, "none"), full, Cell(""), Cell("")))]
+    points = {r.encoder: point for r, _ in curve.variants if (point := curve.points.get((r.encoder, key)))}
     for result, done in curve.variants:
-        point = curve.points.get((result.encoder, key))
-        rows.append(Row((*_names(result.encoder, done.dim, done.quantize), *_cells(point))))
+        rows.append(Row((*_names(result.encoder, done.dim, done.quantize), *_cells(points.get(result.encoder)))))
     heads = ("vectors", "dims", "type", "bytes", "score", "difference", "p (Holm)")
     columns = tuple(Column(head, is_number=head not in ("vectors", "type")) for head in heads)
     table = Table(f"{curve.full}, cut and quantised: {column.label}, x 100", columns, tuple(rows), n_keys=4)
-    notes = [*missing_note(table), *tag_notes([key[1]]), *map(Note, said)]
+    others = [name for name, point in points.items() if point.difference is None and key in curve.values]
+    notes = [*missing_note(table), *tag_notes([key[1]])]
+    if others:
+        notes.append(Note(f"made from other vectors than {curve.full} has, or of other data: {', '.join(others)}"))
+    if untested := [name for name, point in points.items() if point.difference is not None and not point.is_tested]:
+        notes.append(Note(f"not tested against the full vectors: {', '.join(untested)}"))
+    notes += map(Note, said)
     return replace(table, notes=(*notes, Note("signature: ", curve.signatures[key[0]])))
 
 

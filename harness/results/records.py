@@ -146,6 +146,12 @@ class Result:
         """The names by which it is looked up."""
         return RecordKey(self.encoder, self.task, self.subset)
 
+    def is_made_from(self, full: Result) -> bool:
+        """Whether its vectors are those of `full`, cut or quantised, and both were measured on the same items."""
+        alike = [(r.task, r.subset, r.signature, r.dataset.sha256) for r in (self, full)]
+        is_named = (self.base, full.base) == (full.encoder, None)
+        return is_named and alike[0] == alike[1] and self.fingerprint.startswith(f"{full.fingerprint}|")
+
     @property
     def identity(self) -> Identity:
         """What it measures."""

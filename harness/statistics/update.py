@@ -137,8 +137,7 @@ def _missing(task: Task, records: Mapping[Key, Result], known: Statistics, rows:
             without = [r for r in having if not ((entry := known.entry(r)) and metric.name in entry.interval)]
             ranked = [r for r in having if r.base is None] if metric.is_ranked else []
             untested = [(a, b) for a, b in combinations(ranked, 2) if known.p(a, b, metric.name) is None]
-            by_name = {r.encoder: r for r in ranked}
-            to_full = [(r, by_name[r.base]) for r in having if r.base in by_name]
+            to_full = [(a, b) for b in ranked for a in having if a.is_made_from(b)]
             to_full = [(a, b) for a, b in to_full if _lacks_difference(a, b, metric.name, known)]
             ready = {r.encoder for r in having if rows.are_there(r)} if without or untested or to_full else set()
             if names := [r.encoder for r in without if r.encoder in ready]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from result_records import sts
@@ -11,7 +12,7 @@ from harness.encoders.reduction import Quantize, Reduced
 from harness.report.cells import Table
 from harness.report.sweep import all_curves, curves, entries, sentences
 from harness.report.tables import boards, long_form
-from harness.results.records import Result
+from harness.results.records import Dataset, Result
 from harness.results.selection import fold
 from harness.results.statistics import Entry, Statistics, digest
 from harness.statistics.board import Board
@@ -28,7 +29,8 @@ def measured() -> list[Result]:
     results = [sts("muse", "avg-same", 80.04), sts("muse", "avg-cross", 70.0), sts("e5", "avg-same", 79.5)]
     for name, (dim, quantize, scores) in VARIANTS.items():
         done = Reduced(dim, 512, quantize)
-        results += [sts(name, s, score, base="muse", reduced=done) for s, (score, _) in scores.items()]
+        facts = {"base": "muse", "reduced": done, "fingerprint": f"muse-1|{name}"}
+        results += [sts(name, s, score, **facts) for s, (score, _) in scores.items()]
     return results
 
 
@@ -94,6 +96,16 @@ def test_without_statistics_nothing_is_claimed() -> None:
     assert not any(cell.is_best for table in curves(measured(), {}) for row in table.rows for cell in row.cells)
 
 
+@pytest.mark.parametrize("other", [{"fingerprint": "muse-2"}, {"signature": "x"}, {"dataset": Dataset("d", "0", {})}])
+def test_variants_of_other_weights_or_data_are_not_held_against_the_full_vectors(other: dict[str, Any]) -> None:
+    results = [replace(result, **other) if result.encoder == "muse" else result for result in measured()]
+    table = curves(results, known(results))[0]
+    assert [row[5:] for row in texts(table)] == [["", ""], ["–", "–"], ["–", "–"], ["–", "–"]]
+    note = "made from other vectors than muse has, or of other data: muse@int8, muse@100-int8, muse@100-binary"
+    assert note in table.note_texts
+    assert "STS avg-same: nothing was tested against the full vectors of muse." in table.note_texts
+
+
 def test_variants_whose_full_vectors_were_not_measured_there() -> None:
     results = [replace(result, base="gone") for result in measured() if result.base]
     kept, folded = fold(results)
@@ -128,4 +140,4 @@ def test_tables_have_variants_below_their_encoder_or_a_note() -> None:
     without, folded = fold(results)
     (table,) = boards(without, statistics=known(results), folded=folded)
     assert [row[0] for row in texts(table)] == ["muse", "e5"]
-    assert table.note_texts[0].startswith("not shown: cut or quantised vectors, 3 of muse (")
+    assert table.note_texts[0].startswith("not shown: cut or quantised vectors, 3 of muse; ")

@@ -291,13 +291,15 @@ def test_cut_vectors_are_tested_against_the_full_ones_alone(tmp_path: Path) -> N
     before = entries(store)
     made = {"good@2": rows_of("fair"), "good@int8": {s: sts_rows(s, 0.55, 9) for s in SAME}}
     for name, rows in made.items():
-        store_measured(tmp_path, name, rows, base="good")
+        store_measured(tmp_path, name, rows, base="good", fingerprint=f"good-1|{name}")
+    store_measured(tmp_path, "good@old", rows_of("poor"), base="good", fingerprint="good-0|x")  # of other weights
     update_statistics(store, [STS], PLAN)
     after = entries(store)
     assert {key: entry for key, entry in after.items() if key[0] in ("fair", "poor")} == {
         key: entry for key, entry in before.items() if key[0] in ("fair", "poor")
     }
     for subset in (*SAME, "avg-same"):
+        assert not after["good@old", subset].p and not after["good@old", subset].difference
         assert set(after["good", subset].p["spearman"]) == {"poor", *made}
         for name, rows in made.items():
             assert not after[name, subset].p
