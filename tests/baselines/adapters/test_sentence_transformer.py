@@ -12,6 +12,7 @@ from baselines.adapters import huggingface
 from baselines.adapters.sentence_transformer import load
 from harness.core.errors import InputError
 from harness.encoders.registry import encoder_info, encoder_names, load_encoder
+from harness.encoders.variant import binary, int8
 from harness.testing import check_encoder
 
 torch = pytest.importorskip("torch")
@@ -118,6 +119,20 @@ def test_truncate_dim_has_the_direction_of_the_librarys(folder):
     np.testing.assert_allclose(encoder.encode(SENTENCES), part * factors, atol=1e-6)
     unit = load_encoder(f"sentence-transformers:{folder}?truncate_dim=5&normalize=true&device=cpu").encode(SENTENCES)
     np.testing.assert_allclose(unit, by_library(folder, truncate_dim=5, normalize_embeddings=True), atol=1e-6)
+
+
+def test_the_codes_are_those_of_sentence_transformers_at_the_same_ranges():
+    """The library rounds down from the lower end of a range; ours are its codes where that end is -128.5 steps."""
+    from sentence_transformers.util.quantization import quantize_embeddings
+
+    rng = np.random.default_rng(1)
+    step = rng.uniform(0.001, 0.01, 24).astype(np.float32)
+    x = (rng.integers(-127, 128, (300, 24)) + rng.uniform(-0.49, 0.49, (300, 24))).astype(np.float32) * step
+    ranges = np.stack([-128.5 * step.astype(np.float64), 126.5 * step.astype(np.float64)])
+    theirs = quantize_embeddings(x, "int8", ranges=ranges)
+    np.testing.assert_array_equal(np.rint(int8(x, step) / step), theirs)
+    bits = np.unpackbits((quantize_embeddings(x, "binary").astype(np.int16) + 128).astype(np.uint8), axis=1)
+    np.testing.assert_array_equal(binary(x), 2.0 * bits - 1)
 
 
 def test_max_length_cuts_sentences(folder):

@@ -1,4 +1,7 @@
-"""Cut and quantised vectors against plain calculations and sentence-transformers; one encoding for all of them."""
+"""Cut and quantised vectors against plain calculations; one encoding for all of them.
+
+`tests/baselines/adapters/test_sentence_transformer.py` holds them against that library.
+"""
 
 from __future__ import annotations
 
@@ -117,21 +120,6 @@ def test_scales_put_127_at_the_largest_value() -> None:
     found = scales(np.array([1.27, 0, 254], np.float32))
     np.testing.assert_allclose(found, [0.01, 2, 2])  # nothing is known of the range of the second
     np.testing.assert_array_equal(scales(np.zeros(2, np.float32)), [1, 1])
-
-
-def test_the_codes_are_those_of_sentence_transformers_at_the_same_ranges() -> None:
-    """The library rounds down from the lower end of a range; ours are its codes where that end is -128.5 steps."""
-    quantization = pytest.importorskip("sentence_transformers.util.quantization")
-    rng = np.random.default_rng(1)
-    step = rng.uniform(0.001, 0.01, 24).astype(np.float32)
-    x = (rng.integers(-127, 128, (300, 24)) + rng.uniform(-0.49, 0.49, (300, 24))).astype(np.float32) * step
-    ranges = np.stack([-128.5 * step.astype(np.float64), 126.5 * step.astype(np.float64)])
-    theirs = quantization.quantize_embeddings(x, "int8", ranges=ranges)
-    np.testing.assert_array_equal(np.rint(int8(x, step) / step), theirs)
-    bits = np.unpackbits(
-        (quantization.quantize_embeddings(x, "binary").astype(np.int16) + 128).astype(np.uint8), axis=1
-    )
-    np.testing.assert_array_equal(binary(x), 2.0 * bits - 1)
 
 
 def test_the_calibration_sentences_are_those_of_the_bundled_sample() -> None:
