@@ -115,13 +115,12 @@ class StaticEncoder:
         return means
 
 
-def load(location: str, *, name: str | None = None, truncate_dim: int | None = None) -> StaticEncoder:
+def load(location: str, *, name: str | None = None) -> StaticEncoder:
     """Open a folder with a static model.
 
     Args:
         location: the folder.
         name: under which results are stored.
-        truncate_dim: how many of the first components to keep (Matryoshka); None: as the folder says, else all.
 
     Raises:
         InputError: no such folder, a file in it that is missing or damaged, a model that has more than token vectors.
@@ -150,9 +149,7 @@ def load(location: str, *, name: str | None = None, truncate_dim: int | None = N
             f"static model {location!r}: {len(table)} vectors for {n_tokens} tokens; "
             "tokenizer.json and model.safetensors do not belong together"
         )
-    if truncate_dim is not None and not 1 <= truncate_dim <= table.shape[1]:
-        raise InputError(f"{name or location}: truncate_dim must be 1 to {table.shape[1]}, not {truncate_dim}")
-    dim = min(truncate_dim or stored_dim or table.shape[1], table.shape[1])
+    dim = min(stored_dim or table.shape[1], table.shape[1])  # the folder may keep the first components only
     if not is_normalised:  # else the length is that of the whole vector
         table = np.ascontiguousarray(table[:, :dim])
     tokenizer.no_padding()

@@ -54,7 +54,6 @@ class SentenceTransformerEncoder:
         prompt: str | None = None,
         max_length: int | None = None,
         precision: Precision = "fp32",
-        truncate_dim: int | None = None,
         batch_size: int = 32,
     ):
         if batch_size < 1:
@@ -64,14 +63,14 @@ class SentenceTransformerEncoder:
         self._batch_size = batch_size
         self._prompt = _default_prompt(name, model) if prompt is None else prompt
         set_max_length(name, model, max_length)
-        self.dim = _output_dim(name, model, truncate_dim)
+        self.dim = _output_dim(name, model)
         _set_precision(model, precision)
         self._lock = threading.Lock()
         shown = {
             "prompt": self._prompt,
             "max_length": model.max_seq_length,
             "precision": precision,
-            "truncate_dim": truncate_dim,
+            "truncate_dim": None,  # of old: an option that this adapter had; stored fingerprints name it
         }
         self.fingerprint = "|".join([identity, *(f"{key}:{value}" for key, value in shown.items())])
 
@@ -112,7 +111,6 @@ def load(
     prompt_name: str | None = None,
     max_length: int | None = None,
     precision: Precision = "fp32",
-    truncate_dim: int | None = None,
     revision: str | None = None,
     device: str | None = None,
     batch_size: int = 32,
@@ -127,7 +125,6 @@ def load(
         prompt_name: one of the prompts that the model itself comes with.
         max_length: tokens after which a sentence is cut; the model's own by default.
         precision: of the transformer. bf16 is faster where the processor computes in it.
-        truncate_dim: keep the first dimensions only (Matryoshka models).
         revision: branch, tag or commit on the hub.
         device: as PyTorch names it (`cpu`, `cuda:0`); the best one there is by default.
         batch_size: sentences that run at a time (per core on a CPU).
@@ -161,7 +158,6 @@ def load(
         prompt=_named_prompt(name or location, model, prompt_name) if prompt_name else prompt,
         max_length=max_length,
         precision=precision,
-        truncate_dim=truncate_dim,
         batch_size=batch_size,
     )
 
@@ -280,7 +276,8 @@ def _positions(model: Any) -> int | None:
     return limit if padding is None else limit - (padding + 1)
 
 
-def _output_dim(name: str, model: Any, truncate_dim: int | None) -> int:
+def _output_dim(name: str, model: Any) -> int:
+    """Length of a vector, which a model's folder may cut."""
     stored = model.truncate_dim
     if stored is not None and not (isinstance(stored, int) and stored >= 1):
         raise InputError(
@@ -289,9 +286,7 @@ def _output_dim(name: str, model: Any, truncate_dim: int | None) -> int:
     dim = model.get_embedding_dimension()
     if dim is None:
         raise InputError(f"{name}: the model does not say how long its vectors are")
-    if truncate_dim is not None and not 1 <= truncate_dim <= dim:
-        raise InputError(f"{name}: truncate_dim must be 1 to {dim}, not {truncate_dim}")
-    return int(truncate_dim or dim)
+    return int(dim)
 
 
 def _set_precision(model: Any, precision: Precision) -> None:

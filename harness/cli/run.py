@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,9 @@ from harness.cli.options import (
     TaskOption,
     results_folder,
 )
+
+if TYPE_CHECKING:
+    from harness.running.evaluate import Outcome
 
 
 class Suite(str, Enum):
@@ -75,7 +78,6 @@ def run(
     per-item rows that are kept (RESULTS/rows/).
     """
     from harness.cli.progress import watch
-    from harness.core.errors import HarnessError, NameTakenError
     from harness.running.evaluate import Request, run_suite
 
     results = results_folder(results)
@@ -101,6 +103,13 @@ def run(
 
         tables = boards(outcome.results, failed=outcome.holes, statistics=StatisticsStore(results).of(outcome.results))
         typer.echo(render(tables))
+    exit_as(outcome)
+
+
+def exit_as(outcome: Outcome) -> None:
+    """Ends a command with the exit code that its failures call for, if there are any."""
+    from harness.core.errors import HarnessError, NameTakenError
+
     if outcome.failures:
         error = outcome.failures[0].error
         if isinstance(error, NameTakenError) and not outcome.has_finished_one:

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from math import isfinite
@@ -40,6 +40,7 @@ from harness.encoders.shards import (
     open_shard,
     write_shard,
 )
+from harness.encoders.variant import Variant
 
 CHUNK = 4096
 """Sentences that are encoded, checked and stored at a time: what a kill can lose."""
@@ -113,7 +114,15 @@ class VectorCache:
         self._has_warned = False
 
     def of(self, encoder: Encoder) -> EncoderVectors:
-        """The cache of one encoder. It is not deleted as long as the returned object is in use."""
+        """The cache of one encoder. It is not deleted as long as the returned object is in use.
+
+        Of cut or quantised vectors it is that of the full ones.
+        """
+        if isinstance(encoder, Variant):
+            return _VariantVectors(*self._opened(encoder.base), encoder)
+        return EncoderVectors(*self._opened(encoder))
+
+    def _opened(self, encoder: Encoder) -> tuple[files.Claim, Encoder, Callable[[int], None]]:
         try:
             digest = blake2b(encoder.fingerprint.encode(), digest_size=16).hexdigest()
         except UnicodeEncodeError:
@@ -123,7 +132,7 @@ class VectorCache:
         folder = self.root / digest
         claim = _claim(folder)
         self._make_room(folder)
-        return EncoderVectors(claim, encoder, partial(self._grown, folder))
+        return claim, encoder, partial(self._grown, folder)
 
     def size(self) -> dict[str, int]:
         """Bytes in the cache by encoder (its name and fingerprint)."""
@@ -288,6 +297,30 @@ class EncoderVectors:
         self._index.add(self._n_shards, keys)
         self._shards[self._n_shards] = shard
         self._n_shards += 1
+
+
+class _VariantVectors(EncoderVectors):
+    """The vectors of a variant, made from those of its base, which alone are kept."""
+
+    def __init__(self, claim: files.Claim, encoder: Encoder, on_growth: Callable[[int], None], variant: Variant):
+        super().__init__(claim, encoder, on_growth)
+        self._variant = variant
+
+    def encode(
+        self, sentences: Sequence[str], lang: str | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> Encoded:
+        encoded = super().encode(sentences, lang, progress)
+        return replace(encoded, vectors=self._reduced(encoded.vectors))
+
+    def stored(
+        self, sentences: Sequence[str], lang: str | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        rows, vectors = super().stored(sentences, lang)
+        return rows, self._reduced(vectors)
+
+    def _reduced(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        full = super().encode
+        return self._variant.transform(vectors, lambda sentences, lang: full(sentences, lang).vectors)
 
 
 def _claim(folder: Path) -> files.Claim:

@@ -32,7 +32,7 @@ class Encoder(Protocol):
     `conditions`, what moves its vectors by rounding (`{"precision": "bf16"}`); and `usage`, what all calls so far have
     taken, counted up (`{"tokens": 5120}`).
 
-    Caching, deduplication and normalisation wrap an encoder; no adapter repeats them.
+    Caching, deduplication, normalisation, cutting and quantising wrap an encoder; no adapter repeats them.
     """
 
     @property

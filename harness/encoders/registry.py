@@ -26,7 +26,9 @@ from harness.core.errors import HarnessError, InputError, MissingExtraError, one
 from harness.core.plugins import load_offer, offers
 from harness.encoders.containment import contained
 from harness.encoders.encoder import Encoder, check_vectors, normalise
-from harness.encoders.spec import CheckedSpec, Spec, converted, option_types, parse_spec, signature_of
+from harness.encoders.reduction import Reduction
+from harness.encoders.spec import OWN_OPTIONS, CheckedSpec, Spec, converted, option_types, parse_spec, signature_of
+from harness.encoders.variant import Variant
 
 GROUP = "harness.encoders"
 
@@ -254,7 +256,7 @@ def check_spec(spec: str | Spec, **defaults: Any) -> CheckedSpec:
     with contained():
         factory = info.factory_at(spec.location or info.location)
     types, takes_any = option_types(factory)
-    known = {"normalize": bool, **types}
+    known = {**OWN_OPTIONS, **types}
     values = {}
     for key, text in {**info.options, **spec.options}.items():
         if key == "name":
@@ -263,11 +265,13 @@ def check_spec(spec: str | Spec, **defaults: Any) -> CheckedSpec:
             raise unknown_name(f"option of {label}", key, known.keys() | {"name"})
         values[key] = converted(f"{label}: option {key}", text, known.get(key, str))
     name = spec.stored_name  # always read: a name that cannot be stored is refused before anything is loaded
-    if "name" in types or takes_any:
-        values["name"] = name
     checked = CheckedSpec(spec.head, spec.location, spec.options, factory=factory, types=types, values=values)
     try:
-        signature_of(factory).bind(**checked.arguments(defaults)[0])
+        arguments, own = checked.arguments(defaults)
+        reduction = _reduction(own, label)
+        if "name" in types or takes_any:
+            values["name"] = arguments["name"] = spec.base_name(reduction) if reduction else name
+        signature_of(factory).bind(**arguments)
     except TypeError as error:
         raise InputError(f"{label}: {error}") from None
     return checked
@@ -279,26 +283,37 @@ def load_encoder(spec: str | Spec, **defaults: Any) -> Encoder:
     `defaults` (`device`, `batch_size`) apply where the encoder takes such an option and the spec string does not set
     it; None means not given.
 
-    Two options are for every encoder, whatever its factory takes: `name`, under which results are stored, and
+    Four options are for every encoder, whatever its factory takes: `name`, under which results are stored;
     `normalize` (true or false), which scales every vector to unit L2 norm (zero vectors stay) and adds `|normalized`
-    to the fingerprint. A factory whose signature names `normalize` has an option of its own: it gets the value, and
-    nothing is done here. One that takes `**options` does not name it.
+    to the fingerprint; and `truncate_dim` (a number) and `quantize` (int8 or binary), which make a `Variant`: its
+    vectors are those of the full encoder, normalised, cut and quantised, in this order. A factory whose signature names
+    one of the last three has an option of its own: it gets the value, and nothing is done here. One that takes
+    `**options` does not name it.
 
     Raises:
         InputError, MissingExtraError: see `check_spec`; or it turned out to be no encoder.
     """
     checked = spec if isinstance(spec, CheckedSpec) else check_spec(spec, **defaults)
-    arguments, is_normalised = checked.arguments(defaults)
+    arguments, own = checked.arguments(defaults)
+    reduction = _reduction(own, _label(checked))
     with contained():
         encoder = checked.factory(**arguments)
         lacks = missing_attributes(encoder)
     if lacks:
         raise InputError(f"{_label(checked)}: {type(encoder).__name__} is no encoder, it lacks {', '.join(lacks)}")
-    name = checked.stored_name
+    name, is_normalised = checked.base_name(reduction) if reduction else checked.stored_name, own.get("normalize")
     if is_normalised or getattr(encoder, "name", None) != name:
-        return _Wrapped(encoder, name, is_normalised)
+        encoder = _Wrapped(encoder, name, bool(is_normalised))
     named: Encoder = encoder
-    return named
+    return Variant(named, reduction, checked.stored_name) if reduction else named
+
+
+def _reduction(own: Mapping[str, Any], label: str) -> Reduction:
+    """What is done to the vectors, from the values of `OWN_OPTIONS`."""
+    try:
+        return Reduction(own.get("truncate_dim"), own.get("quantize", "none"))
+    except InputError as error:
+        raise InputError(f"{label}: {error}") from None
 
 
 def runs_code(spec: Spec) -> bool:

@@ -6,8 +6,6 @@ They are made from the records, their statistics, and the published figures for 
 from __future__ import annotations
 
 import os
-import shlex
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,14 +15,17 @@ from harness.core.errors import InputError
 from harness.core.files import refuse_special, refuse_way_out, write_atomically
 from harness.core.names import Subset, check_name
 from harness.protocol import get_task
-from harness.protocol.described import described, overview_columns, subset_order, task_order, title_of
+from harness.protocol.described import described, subset_order, task_order, title_of
 from harness.protocol.task import Page, Task
 from harness.published import PublishedScore, published_scores
 from harness.published.mteb_import import imported_scores
 from harness.report.cells import Cell, Column, Note, Row, Table
-from harness.report.figures import Figures
+from harness.report.commands import commands
+from harness.report.figures import Figures, folded_note
+from harness.report.headlines import headlines
 from harness.report.markdown import markdown, markdown_grid
 from harness.report.published import published_boards
+from harness.report.sweep import EXPLANATION, curves
 from harness.report.tables import (
     boards,
     encoder_labels,
@@ -36,13 +37,14 @@ from harness.report.tables import (
     tag_notes,
 )
 from harness.results.records import Result, ResultStore
-from harness.results.selection import stored
+from harness.results.selection import fold, stored
 from harness.results.statistics import Statistics, StatisticsStore
-from harness.statistics.board import Board, Key
+from harness.statistics.board import Board
 
 BEGIN = "<!-- leaderboard:begin -->"
 END = "<!-- leaderboard:end -->"
 _PUBLISHED = "published.md"
+_SWEEP = "sweep.md"
 _GENERATED = "<!-- Made by `leaderboard report` from the records; edits are lost. -->"
 
 
@@ -107,6 +109,8 @@ def make_pages(
         statistics: by task, those of these results.
     """
     known = statistics or {}
+    everything = results
+    results, folded = fold(everything)
     tasks = task_order(result.task for result in results)
     pages = {}
     for task in tasks:
@@ -114,12 +118,16 @@ def make_pages(
         of_task = [result for result in results if result.task == task]
         published = [score for score in scores if score.task == task] if _is_real(of_task) else []
         page = make(of_task, known.get(task, Statistics())) if (make := _page_of(task)) else Page()
-        pages[f"{task}.md"] = _task_page(task, of_task, folder, published, known, page.parts)
+        left_out = [result for result in folded if result.task == task]
+        pages[f"{task}.md"] = _task_page(task, of_task, folder, published, known, page.parts, left_out)
         pages |= page.files
     others = [score for score in scores if score.task not in tasks] if _is_real(results) else []
     if others:
         pages[_PUBLISHED] = _published_page(others)
-    return {"README.md": _overview_page(results, folder, known, has_published=bool(others)), **pages}
+    if folded:
+        pages[_SWEEP] = _sweep_page(everything, folder, known)
+    overview = _overview_page(results, folder, known, folded, has_published=bool(others))
+    return {"README.md": overview, **pages}
 
 
 def _page_of(task: str) -> Callable[[Sequence[Result], Statistics], Page] | None:
@@ -142,20 +150,41 @@ def _published_page(scores: Sequence[PublishedScore]) -> str:
     )
 
 
+def _sweep_page(results: Sequence[Result], folder: str, statistics: Mapping[str, Statistics]) -> str:
+    variants = fold(results)[1]
+    return _join(
+        _GENERATED,
+        "# Cut and quantised vectors",
+        escaping.markdown(EXPLANATION),
+        "[All tasks](README.md), with where the full vectors come from.",
+        *(markdown(table, level=2) for table in curves(results, statistics)),
+        "## How to repeat it",
+        commands(variants, task_order(result.task for result in variants), folder),
+        "## Provenance",
+        *_provenance(variants),
+    )
+
+
 def _overview_page(
-    results: Sequence[Result], folder: str, statistics: Mapping[str, Statistics], *, has_published: bool
+    results: Sequence[Result],
+    folder: str,
+    statistics: Mapping[str, Statistics],
+    folded: Sequence[Result],
+    *,
+    has_published: bool,
 ) -> str:
     tasks = task_order(result.task for result in results)
-    others = [f"- [Published figures of what was not measured here]({_PUBLISHED})"] if has_published else []
+    others = [f"- [Cut and quantised vectors]({_SWEEP})"] if folded else []
+    others += [f"- [Published figures of what was not measured here]({_PUBLISHED})"] if has_published else []
     return _join(
         _GENERATED,
         "# Results",
         "Every number was measured with this harness; the records are in `records/`. The columns that are not shown "
         "here are on the pages of the tasks.",
         "\n".join([*(f"- {_link(task)}" for task in tasks), *others]),
-        *(markdown(table, level=2) for table in _overviews(results, statistics)),
+        *(markdown(table, level=2) for table in _overviews(results, statistics, folded)),
         "## How to repeat it",
-        _commands(results, tasks, folder),
+        commands(results, tasks, folder),
         "## Protocols",
         _signatures(results, statistics),
         "## Provenance",
@@ -163,21 +192,19 @@ def _overview_page(
     )
 
 
-def _overviews(results: Sequence[Result], statistics: Mapping[str, Statistics]) -> list[Table]:
+def _overviews(
+    results: Sequence[Result], statistics: Mapping[str, Statistics], folded: Sequence[Result]
+) -> list[Table]:
     """The overview of real data and that of the bundled sample, each if it has a column."""
-    tables = [_overview(part, statistics) for part in split_sample(results)]
+    tables = [_overview(part, statistics, folded) for part in split_sample(results)]
     return [table for table in tables if table is not None]
 
 
-def _overview(results: Sequence[Result], statistics: Mapping[str, Statistics]) -> Table | None:
-    columns: list[Column] = []
-    keys: list[Key] = []
-    for task in task_order(result.task for result in results):
-        for column in overview_columns(task):
-            measured = [r.subset for r in results if r.task == task and column.metric in r.metrics]
-            for subset in subset_order(task, _fitting(measured, column.subsets)):
-                columns.append(Column(column.heading, subset))
-                keys.append((task, subset, column.metric))
+def _overview(
+    results: Sequence[Result], statistics: Mapping[str, Statistics], folded: Sequence[Result]
+) -> Table | None:
+    found = headlines(results)
+    columns, keys = [column for column, _ in found], [key for _, key in found]
     if not keys:
         return None
     first_task = keys[0][0]
@@ -188,20 +215,11 @@ def _overview(results: Sequence[Result], statistics: Mapping[str, Statistics]) -
     title = f"All tasks{' (bundled sample)' if is_sample else ''}, scores x 100"
     rows = encoder_rows(figures, encoders, labels, keys)
     table = Table(title, (Column("encoder", is_number=False), *columns), rows)
-    notes = [*marks, *missing_note(table), *tag_notes(subset for _, subset, _ in keys)]
+    left_out = [r for r in folded if Subset.parse(r.subset).is_sample is is_sample]
+    notes = [*folded_note(left_out), *marks, *missing_note(table), *tag_notes(subset for _, subset, _ in keys)]
     if order_note and len(encoders) > 1:
         notes.append(Note(order_note))
     return replace(table, notes=(*notes, *figures.legend()))
-
-
-def _fitting(subsets: Iterable[str], bases: Sequence[str]) -> list[str]:
-    """The subsets of the first base that occurs, with all its stand-ins."""
-    listed = list(subsets)
-    for base in bases:
-        fitting = [s for s in listed if Subset.parse(s).base == base or (base == "avg-*" and s.startswith("avg-"))]
-        if fitting:
-            return fitting
-    return [] if bases else listed
 
 
 def _provenance(results: Sequence[Result]) -> list[str]:
@@ -271,6 +289,7 @@ def _task_page(
     scores: Sequence[PublishedScore],
     statistics: Mapping[str, Statistics],
     more: Sequence[str],
+    folded: Sequence[Result],
 ) -> str:
     display = described(task).display
     return _join(
@@ -278,14 +297,14 @@ def _task_page(
         f"# {escaping.markdown(title_of(task))}",
         *([escaping.markdown(display.protocol)] if display.protocol else []),
         "[All tasks](README.md), with where the records come from.",
-        *(markdown(table, level=2) for table in boards(results, statistics=statistics)),
+        *(markdown(table, level=2) for table in boards(results, statistics=statistics, folded=folded)),
         *more,
         *(markdown(table, level=2) for table in published_boards(results, scores, statistics=statistics)),
         "## Data",
         *(markdown_grid(_data_table(task, part)) for part in split_sample(results)),
         "sha256: the start of it; the records have all of it, and that of each file.",
         "## How to repeat it",
-        _commands(results, [task], folder),
+        commands(results, [task], folder),
     )
 
 
@@ -313,47 +332,11 @@ def _signatures(results: Sequence[Result], statistics: Mapping[str, Statistics])
     return "\n".join(f"- {escaping.code(signature)}" for signature in [*scores, *resampling])
 
 
-def _commands(results: Sequence[Result], tasks: Sequence[str], folder: str) -> str:
-    """The commands that measure all results again, on real data and on the bundled sample."""
-    results_option = f"--results {shlex.quote(escaping.visible(folder))}"
-    commands = [command for part in split_sample(results) for command in _run_commands(part, tasks, results_option)]
-    block = escaping.code_block("\n".join([*commands, f"leaderboard report {results_option}"]), "sh")
-    objects = ", ".join(sorted({result.encoder for result in results if not result.spec}))
-    return block + (f"\n\nMeasured through the Python API: {escaping.markdown(objects)}." if objects else "")
-
-
-def _run_commands(part: Sequence[Result], tasks: Sequence[str], results_option: str) -> list[str]:
-    """A `leaderboard run` for each group of encoders; `part` is either all real data or all bundled sample."""
-    data = "--suite sample" if Subset.parse(part[0].subset).is_sample else '--data-dir "$HARNESS_DATA"'
-    commands = []
-    for of_group, specs in _groups(part, tasks):
-        chosen = [f"--task {shlex.quote(task)}" for task in of_group]
-        chosen += [f"--encoder {shlex.quote(escaping.visible(spec))}" for spec in specs]
-        commands.append(" \\\n  ".join(["leaderboard run --fresh", data, results_option, *chosen]))
-    return commands
-
-
-def _groups(part: Sequence[Result], tasks: Sequence[str]) -> list[tuple[list[str], list[str]]]:
-    """Groups specs that were measured on the same tasks: the tasks and the specs of each group.
-
-    A spec whose encoder has another spec too is alone, because a run refuses two specs that are stored under one name.
-    """
-    measured: dict[tuple[str, str], set[str]] = {}
-    for result in part:
-        if result.spec:
-            measured.setdefault((result.encoder, result.spec), set()).add(result.task)
-    n_specs = Counter(encoder for encoder, _ in measured)
-    groups: dict[tuple[tuple[str, ...], str], list[str]] = {}
-    for (encoder, spec), done in sorted(measured.items(), key=lambda item: item[0]):
-        of_group = tuple(task for task in tasks if task in done)
-        groups.setdefault((of_group, spec if n_specs[encoder] > 1 else ""), []).append(spec)
-    return [(list(of_group), specs) for (of_group, _), specs in groups.items()]
-
-
 def _readme_block(results: Sequence[Result], statistics: Mapping[str, Statistics], folder: str) -> str:
+    results, folded = fold(results)
     pages = ", ".join(_link(task, folder) for task in task_order(result.task for result in results))
     # The bundled sample is shown only if there is nothing else.
-    tables = (markdown(table, level=3) for table in _overviews(results, statistics)[:1])
+    tables = (markdown(table, level=3) for table in _overviews(results, statistics, folded)[:1])
     more = f"More: [all results and how to repeat them]({escaping.link_target(f'{folder}/README.md')}), {pages}."
     return _join(*tables, more).replace("<!--", "<! --")  # a marker in a name must not count
 

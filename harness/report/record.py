@@ -11,6 +11,7 @@ from pathlib import Path
 from harness.core import escaping
 from harness.core.errors import InputError, unknown_name
 from harness.core.names import Subset
+from harness.encoders.reduction import Reduced
 from harness.protocol.described import metric_order, subset_order
 from harness.results.records import Result
 from harness.results.statistics import Statistics, StatisticsStore
@@ -82,6 +83,7 @@ def as_text(result: Result, statistics: Statistics, root: Path) -> str:
         ("n", result.n),
         ("signature", result.signature),
         ("fingerprint", result.fingerprint),
+        *([("vectors", _reduced(result.base, result.reduced))] if result.base and result.reduced else []),
         *([("average of", " ".join(result.parts))] if result.parts else []),
         ("zero vectors", result.zero_vectors),
         ("data", f"{result.dataset.name}, {_state(result)}"),
@@ -126,6 +128,10 @@ def _intervals(result: Result, statistics: Statistics) -> dict[str, tuple[float,
     entry = statistics.entry(result)
     known = entry.interval if entry else {}
     return {metric: ends for metric, ends in known.items() if metric in result.metrics and not isnan(ends[0])}
+
+
+def _reduced(base: str, done: Reduced) -> str:
+    return f"{done.dim:,} of {done.full_dim:,} dimensions of {base}, quantize {done.quantize}, {done.n_bytes:,} bytes"
 
 
 def _state(result: Result) -> str:

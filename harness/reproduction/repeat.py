@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from math import isnan
 from pathlib import Path
@@ -19,6 +19,7 @@ from harness.encoders.cache import VectorCache
 from harness.encoders.encoder import Encoder
 from harness.encoders.registry import encoder_info, load_encoder, runs_code
 from harness.encoders.spec import parse_spec
+from harness.encoders.variant import Variant
 from harness.protocol import get_task, task_names
 from harness.protocol.described import metric_of
 from harness.protocol.task import Planned, Rows, Task
@@ -132,25 +133,27 @@ def measure_again(
     plans = {key: _plan(records, sets, options, fresh) for key, records in by_spec.items()}
     plans = {key: plan for key, plan in plans.items() if plan}
     _refuse_code({spec: name for name, spec in plans if spec not in options.trusted})
-    for (name, spec), plan in plans.items():
-        keys = [RecordKey(name, planned.task.name, source.subset) for planned in plan for source in planned.sources]
-        try:
-            if not spec:
-                raise InputError("the record is of an object from Python and names no spec string; give --encoder SPEC")
-            head = parse_spec(spec).head
-            needs = encoder_info(head).needs(head)
-            if needs and name not in options.must_load:
-                fresh.skipped |= dict.fromkeys(keys, f"the encoder needs: {needs}")
+    with ExitStack() as stack:
+        vectors = _FreshVectors(stack)
+        for (name, spec), plan in sorted(plans.items(), key=lambda item: _of_full(item[0][1])):
+            keys = [RecordKey(name, planned.task.name, source.subset) for planned in plan for source in planned.sources]
+            try:
+                if not spec:
+                    raise InputError("the record is of a Python object and names no spec string; give --encoder SPEC")
+                head = parse_spec(spec).head
+                needs = encoder_info(head).needs(head)
+                if needs and name not in options.must_load:
+                    fresh.skipped |= dict.fromkeys(keys, f"the encoder needs: {needs}")
+                    continue
+                encoder = load_encoder(spec, **options.defaults)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # an encoder may fail in any way: `sys.exit(0)` is no pass
+                why = f"encoder cannot be loaded: {one_line(error)}"
+                run.progress.note(f"{name}: {why}")
+                fresh.problems |= dict.fromkeys(keys, _failed("encoder", why))
                 continue
-            encoder = load_encoder(spec, **options.defaults)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # an encoder may fail in any way: `sys.exit(0)` is no pass
-            why = f"encoder cannot be loaded: {one_line(error)}"
-            run.progress.note(f"{name}: {why}")
-            fresh.problems |= dict.fromkeys(keys, _failed("encoder", why))
-            continue
-        _measure(run, encoder, spec, plan, fresh, use_cached=options.use_cached)
+            _measure(run, vectors.of(encoder), encoder, spec, plan, fresh, use_cached=options.use_cached)
     return fresh
 
 
@@ -172,14 +175,52 @@ def _may_run_code(spec: str) -> bool:
         return False
 
 
+def _of_full(spec: str) -> list[str]:
+    """What spec strings of cut or quantised vectors share with that of the full ones."""
+    if not spec:
+        return []
+    parsed = parse_spec(spec)
+    options = (f"{k}={v}" for k, v in parsed.options.items() if k not in ("name", "truncate_dim", "quantize"))
+    return [parsed.head, parsed.location or "", *sorted(options)]
+
+
+class _FreshVectors:
+    """Caches for what is computed afresh: one for all encoders in a row whose vectors are made from the same ones."""
+
+    def __init__(self, stack: ExitStack):
+        """stack: closed when the last cache is not needed any more."""
+        self._stack, self._fingerprint = stack, ""
+        self._cache: VectorCache | None = None
+
+    def of(self, encoder: Encoder) -> VectorCache:
+        """The cache of an encoder. The one of others is deleted."""
+        fingerprint = (encoder.base if isinstance(encoder, Variant) else encoder).fingerprint
+        if self._cache is None or fingerprint != self._fingerprint:
+            self._stack.close()
+            self._cache = VectorCache(self._stack.enter_context(temporary_folder()), max_bytes=sys.maxsize)
+            self._fingerprint = fingerprint
+        return self._cache
+
+
 def _measure(
-    run: Run, encoder: Encoder, spec: str, plan: Sequence[Planned], fresh: FreshRun, *, use_cached: bool
+    run: Run,
+    vectors: VectorCache,
+    encoder: Encoder,
+    spec: str,
+    plan: Sequence[Planned],
+    fresh: FreshRun,
+    *,
+    use_cached: bool,
 ) -> None:
-    """Measures with a new cache, and compares the vectors in `run.cache` with those that the encoder gives."""
-    audited = AuditedEncoder(encoder, run.cache.of(encoder), use_cached=use_cached)
-    with temporary_folder() as vectors:
-        run = replace(run, cache=VectorCache(vectors, max_bytes=sys.maxsize))
-        outcome = measure_and_store(run, plan, audited, spec, encoder_info(parse_spec(spec).head).modules)
+    """Measures with the cache `vectors`, and compares those in `run.cache` with those that the encoder gives.
+
+    Cut or quantised vectors are not compared, but the full ones: a bit may turn where a full vector hardly moves.
+    """
+    full = encoder.base if isinstance(encoder, Variant) else encoder
+    audited = AuditedEncoder(full, run.cache.of(full), use_cached=use_cached)
+    measured = Variant(audited, encoder.reduction, encoder.name) if isinstance(encoder, Variant) else audited
+    run = replace(run, cache=vectors)
+    outcome = measure_and_store(run, plan, measured, spec, encoder_info(parse_spec(spec).head).modules)
     fresh.results += outcome.results
     for failure in outcome.failures:
         fresh.problems[failure.key] = _failed("encoder", f"failed: {one_line(failure.error)}")

@@ -11,8 +11,10 @@ from harness.core.errors import HarnessError, InputError, NameTakenError, one_li
 from harness.core.names import check_name
 from harness.encoders.cache import VectorCache
 from harness.encoders.encoder import Encoder
+from harness.encoders.reduction import Reduction
 from harness.encoders.registry import check_spec, encoder_info, encoder_names, load_encoder, missing_attributes
-from harness.encoders.spec import Spec
+from harness.encoders.spec import CheckedSpec, Spec
+from harness.encoders.variant import Variant
 from harness.protocol.task import Planned, Rows, Task
 from harness.results.records import Identity, RecordKey, Result, ResultStore, name_taken
 from harness.results.statistics import StatisticsStore
@@ -182,6 +184,8 @@ class Request:
         suite: "paper" wants a data directory, "sample" takes the bundled sample; by default the sample is taken only
             where no data directory is given.
         defaults: options for the encoders that have such options and do not set them in their spec strings.
+        reductions: each encoder is measured in full, and then cut and quantised in each of these ways; one that asks
+            for more dimensions than the encoder has is passed over, with a note.
     """
 
     encoders: Sequence[str | Encoder] | None = None
@@ -195,6 +199,7 @@ class Request:
     replace: bool = False
     save_rows: str | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    reductions: Sequence[Reduction] = ()
 
 
 def run_suite(request: Request, progress: Progress | None = None) -> Outcome:
@@ -210,6 +215,8 @@ def run_suite(request: Request, progress: Progress | None = None) -> Outcome:
     given = request.encoders
     encoders = [check_spec(e) if isinstance(e, str) else e for e in given] if given else _ready(progress)
     _refuse_equal_names([spec for spec in encoders if isinstance(spec, Spec)])
+    if request.reductions:
+        _refuse_reduced([spec for spec in encoders if isinstance(spec, CheckedSpec)])
     data = choose_data(request.data_dir, request.suite)
     plan = plan_sets(choose_tasks(request.tasks, progress), data, request.subsets, progress)
     run = Run(VectorCache(request.cache_dir), store, request.fresh, request.save_rows, progress, request.replace)
@@ -228,22 +235,44 @@ def run_suite(request: Request, progress: Progress | None = None) -> Outcome:
             whole.failures.append(Failure(name, "", "", error))
             progress.fail(name, "loading", "", error)
             continue
-        try:
-            outcome = measure_and_store(run, plan, *loaded)
-        except NameTakenError as error:
-            if len(encoders) == 1:
-                raise
-            outcome = Outcome(failures=[Failure(name, "", "", error)])
-            progress.fail(name, "storing", "", error)
-        whole.results += outcome.results
-        whole.failures += outcome.failures
+        for measured, spec, modules in [loaded, *_variants(*loaded, encoder, request.reductions, progress)]:
+            try:
+                outcome = measure_and_store(run, plan, measured, spec, modules)
+            except NameTakenError as error:
+                if len(encoders) == 1:
+                    raise
+                outcome = Outcome(failures=[Failure(measured.name, "", "", error)])
+                progress.fail(measured.name, "storing", "", error)
+            whole.results += outcome.results
+            whole.failures += outcome.failures
     if store:
         update_statistics(store, [planned.task for planned in plan], note=progress.note)
     return whole
 
 
-def _load(given: Spec | Encoder, defaults: Mapping[str, Any]) -> tuple[Encoder, str, Sequence[str]]:
-    """An encoder, and for the records its spec string and the modules that it runs on."""
+_Loaded = tuple[Encoder, str, Sequence[str]]
+"""An encoder, and for the records its spec string and the modules that it runs on."""
+
+
+def _variants(
+    base: Encoder,
+    spec: str,
+    modules: Sequence[str],
+    given: Spec | Encoder,
+    reductions: Sequence[Reduction],
+    progress: Progress,
+) -> list[_Loaded]:
+    """The encoder cut and quantised in each of these ways, as far as it has the dimensions."""
+    dims = {reduction.truncate_dim or base.dim for reduction in reductions}
+    for dim in sorted(dim for dim in dims if dim > base.dim):
+        progress.note(f"{base.name}: {dim:,} dimensions passed over, its vectors have {base.dim:,}")
+    wanted = dict.fromkeys(r.of(base.dim) for r in reductions if (r.truncate_dim or base.dim) <= base.dim)
+    return [
+        (Variant(base, r), str(given.reduced(r)) if isinstance(given, Spec) else spec, modules) for r in wanted if r
+    ]
+
+
+def _load(given: Spec | Encoder, defaults: Mapping[str, Any]) -> _Loaded:
     if isinstance(given, Spec):
         return load_encoder(given, **defaults), str(given), encoder_info(given.head).modules
     return given, "", ()
@@ -331,6 +360,16 @@ def _ready(progress: Progress) -> list[Spec]:
     if not ready:
         raise InputError("no encoder is ready on this machine; see `leaderboard encoders`")
     return ready
+
+
+def _refuse_reduced(specs: Sequence[CheckedSpec]) -> None:
+    """Refuse what is cut or quantised already, or cuts by an option of its own, which the harness does not apply."""
+    for spec in specs:
+        for option in Reduction(1, "int8").options:
+            if option in spec.types:
+                raise InputError(f"{spec} has an option {option} of its own; the harness cannot cut or quantise it")
+            if option in spec.options:
+                raise InputError(f"{spec} is cut or quantised already; leave out {option}")
 
 
 def _refuse_equal_names(specs: Sequence[Spec]) -> None:
