@@ -38,7 +38,7 @@ class OpenAIEncoder:
     opened, another model answers now, and no vector of the call is returned.
 
     Attributes:
-        chunk_size: sentences of a call that are all under way at once, so that a kill loses no more.
+        chunk_size: sentences that are under way at once; after so many the cache keeps them, and a kill loses no more.
         price: of 10^6 tokens, if the user has given one.
         prompt: what every text begins with.
     """
@@ -98,14 +98,15 @@ class OpenAIEncoder:
         """
         vectors = np.zeros((len(sentences), self.dim), dtype=np.float32)
         texts = {row: self._text(text) for row, text in enumerate(sentences) if text.strip()}
-        self._meter.check(sum(map(len, texts.values())))
+        batches = list(self._batches(texts))
+        probes = [number % N_SHORT for number in range(len(batches))]
+        self._meter.check([*texts.values(), *(self._text(PROBES[probe]) for probe in probes)])
         stop = threading.Event()
         pool = ThreadPoolExecutor(self._concurrency, "openai", self._server.stop_at, (stop,))
         try:
-            batches = self._batches(texts)
             under_way = {
-                pool.submit(self._batch, [texts[row] for row in rows], number % N_SHORT): rows
-                for number, rows in enumerate(batches)
+                pool.submit(self._batch, [texts[row] for row in rows], probe): rows
+                for rows, probe in zip(batches, probes, strict=True)
             }
             for future in as_completed(under_way):
                 vectors[under_way[future]] = future.result()
@@ -204,10 +205,10 @@ class _Meter:
                 counted["cost"] = self._tokens * self.price / _MILLION
             return counted
 
-    def check(self, n_characters: int) -> None:
-        """Raises EncoderError if so many characters more, beside those under way, would cost too much."""
+    def check(self, texts: Sequence[str]) -> None:
+        """Raises EncoderError if these texts, beside those under way, would cost too much."""
         with self._lock:
-            self._check(n_characters)
+            self._check(sum(map(len, texts)))
 
     def _check(self, n_characters: int) -> None:
         if self.price is None or self._max_cost is None:
@@ -290,7 +291,7 @@ def load(
     known_fingerprints: Callable[[], Iterable[str]] | None = None,
     dry_run: bool = False,
 ) -> Encoder:
-    """Open a model of a server, which is asked twice for the vectors of 16 short texts.
+    """Open a model of a server, which is asked twice for the vectors of 16 probes (some 500 tokens in all).
 
     Args:
         model: its name there.

@@ -144,10 +144,14 @@ def _forecast(request: Request) -> None:
     if has_price:
         columns += [Column("tokens (estimate)"), Column("cost (estimate)")]
         notes.append(Note("tokens: characters / 4, as in English; two or three times as many in some languages"))
+    if not all(each.is_exact for each in forecasts):
+        notes.append(Note("at most: of a task with large sets, all sentences in the data directory are counted"))
     rows = []
     for each in forecasts:
-        counts = (each.n_sets, each.n_sentences, each.n_characters)
-        cells = [Cell(each.encoder), *(Cell(number, "count") for number in counts)]
+        counts = [Cell(number, "count") for number in (each.n_sentences, each.n_characters)]
+        if not each.is_exact:
+            counts = [Cell(f"at most {cell.text}") for cell in counts]
+        cells = [Cell(each.encoder), Cell(each.n_sets, "count"), *counts]
         if has_price:
             cells += [Cell(each.tokens, "count"), Cell(None if each.cost is None else f"{each.cost:,.4f}")]
         rows.append(Row(tuple(cells)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -11,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.errors import one_line
+from harness.data import DataDir
 from harness.encoders.encoder import Encoder
 from harness.encoders.spec import Spec
 from harness.protocol.task import Planned, Task
 from harness.running.evaluate import Records, Request, load, prepare
 from harness.running.measure import Failure, Run
-from harness.running.plan import Progress, Silent, identity_of, sets_of
+from harness.running.plan import Progress, Silent, choose_data, identity_of, sets_of
 
 _CHARACTERS = 4  # a token, in English; fewer in most other languages
 _FEW = 20_000  # sentences for which a task may go on with vectors of zeros: it takes no time
@@ -31,6 +31,7 @@ class Forecast:
         n_sentences: distinct ones in them whose vectors are not in the cache.
         n_characters: in those, prompts included.
         price: of 10^6 tokens, if the encoder has one.
+        is_exact: whether they are these; else at most these, since a task with large sets was not asked to the end.
     """
 
     encoder: str
@@ -38,6 +39,7 @@ class Forecast:
     n_sentences: int
     n_characters: int
     price: float | None = None
+    is_exact: bool = True
 
     @property
     def tokens(self) -> float | None:
@@ -65,7 +67,7 @@ def forecast(request: Request, progress: Progress | None = None) -> tuple[list[F
         name = given.stored_name if isinstance(given, Spec) else given.name
         try:
             encoder, _, _ = load(given, run, {**request.defaults, "dry_run": True})
-            forecasts.append(_forecast(run, encoder, plan))
+            forecasts.append(_forecast(run, encoder, plan, choose_data(request.data_dir, request.suite)))
         except KeyboardInterrupt:
             raise
         except BaseException as caught:  # one encoder may fail in any way, and the others go on
@@ -75,16 +77,23 @@ def forecast(request: Request, progress: Progress | None = None) -> tuple[list[F
     return forecasts, failures
 
 
-def _forecast(run: Run, encoder: Encoder, plan: Sequence[Planned]) -> Forecast:
+def _forecast(run: Run, encoder: Encoder, plan: Sequence[Planned], data: DataDir) -> Forecast:
     records = Records(run, encoder)
     wanted: dict[str | None, set[str]] = {}
     n_sets = 0
+    stopped: dict[str, Task] = {}
     for task, source in sets_of(plan):
         if records.known(task, identity_of(encoder.name, encoder.fingerprint, task, source)):
             continue
         n_sets += 1
-        for lang, sentences in _asked_for(task, run.items.of(task, source)):
+        asked, is_whole = _asked_for(task, run.items.of(task, source))
+        for lang, sentences in asked:
             wanted.setdefault(lang if encoder.uses_lang else None, set()).update(sentences)
+        if not is_whole:
+            stopped[task.name] = task
+    for task in stopped.values():
+        seen = set().union(*wanted.values())
+        wanted.setdefault(None, set()).update(set(task.sentences(data) if task.sentences else ()) - seen)
     if run.cache.has(encoder):
         with run.cache.of(encoder) as vectors:
             missing = {lang: vectors.missing(list(sentences), lang) for lang, sentences in wanted.items()}
@@ -98,20 +107,26 @@ def _forecast(run: Run, encoder: Encoder, plan: Sequence[Planned]) -> Forecast:
         n_sentences,
         n_characters + n_sentences * len(getattr(encoder, "prompt", "")),
         getattr(encoder, "price", None),
+        not stopped,
     )
 
 
-def _asked_for(task: Task, items: Any) -> list[tuple[str | None, Sequence[str]]]:
-    """What a task would encode of its items, by language: up to where it looks at vectors of many sentences."""
+def _asked_for(task: Task, items: Any) -> tuple[list[tuple[str | None, Sequence[str]]], bool]:
+    """What a task would encode of its items, with the languages; and whether that is all.
+
+    It is not where the task had to be stopped since it looks at vectors of many sentences.
+    """
     asked: list[tuple[str | None, Sequence[str]]] = []
 
     def encode(sentences: Sequence[str], lang: str | None) -> NDArray[np.float32]:
         asked.append((lang, sentences))
         return np.zeros((len(sentences), 1), np.float32) if len(sentences) <= _FEW else _Unread()  # type: ignore[return-value]
 
-    with suppress(Exception):  # a task's own code, which may not like zeros
+    try:
         task.rows(items, encode)
-    return asked
+    except Exception:  # a task's own code may not like zeros either
+        return asked, False
+    return asked, True
 
 
 class _UnreadError(Exception):
