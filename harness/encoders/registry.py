@@ -39,7 +39,7 @@ to an address that they choose."""
 
 
 def always(location: str | None, options: Mapping[str, str]) -> bool:
-    """For a kind that runs code of whoever wrote the spec string, or sends texts where he says; and for one that nobody
+    """For a kind that runs code of whoever wrote the spec string, or sends texts where it says; and for one that nobody
     has examined."""
     return True
 

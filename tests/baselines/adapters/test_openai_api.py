@@ -301,11 +301,11 @@ def test_usage(service: Service) -> None:
 
 
 def test_no_more_is_spent_than_allowed(service: Service) -> None:
-    encoder = remote(service, "&price=1e6&max_cost=1500&batch_size=8")
+    encoder = remote(service, "&price=1e6&max_cost=1000&batch_size=8")
     start = service.tokens
     encoder.encode(SENTENCES[:20])
     before = len(service.bodies)
-    with pytest.raises(EncoderError, match=r"max_cost=1500: \d+ is spent.*what is paid is kept"):
+    with pytest.raises(EncoderError, match=r"max_cost=1000: \d+ is spent.*what is paid is kept"):
         encoder.encode(["x" * 100] * 100)
     assert len(service.bodies) == before  # said before anything of the call is sent
     for sentence in SENTENCES:
@@ -315,7 +315,7 @@ def test_no_more_is_spent_than_allowed(service: Service) -> None:
             break
     else:
         pytest.fail("nothing was refused")
-    assert 1400 < service.tokens <= 1500 and start < 600
+    assert 900 < service.tokens <= 1000 and start < 600
 
 
 def test_a_model_that_is_exchanged_in_a_run(service: Service, local: Encoder, tmp_path: Path) -> None:
@@ -365,7 +365,10 @@ def test_generations(
     service.noise = 0
     exact = remote(service)
     service.encode = lambda texts: local.encode(texts) / np.linalg.norm(local.encode(texts), axis=1, keepdims=True)
-    assert exact.fingerprint.replace("norm:any", "norm:unit") == remote(service).fingerprint
+    capsys.readouterr()
+    unit = remote(service, known_fingerprints=lambda: [exact.fingerprint])
+    assert exact.fingerprint.replace("norm:any", "norm:unit") == unit.fingerprint
+    assert "another model answers at" in capsys.readouterr().err
 
 
 def test_a_server_that_cannot_be_repeated(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
@@ -423,7 +426,7 @@ def test_requests_at_once(service: Service) -> None:
 
 def test_what_fails_leaves_no_threads(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = remote(service, "&batch_size=2&concurrency=4")
-    service.plan, service.pause = [401], 0.05
+    service.plan, service.pause = [401] + [500] * 50, 0.05
     before = len(service.bodies)
     with pytest.raises(EncoderError, match="401"):
         encoder.encode(SENTENCES)
@@ -448,6 +451,7 @@ def records(folder: Path, encoder: str) -> dict[str, dict]:  # type: ignore[type
     return {record["subset"]: record for record in json.loads(file.read_text(encoding="utf-8"))}
 
 
+@pytest.mark.slow
 def test_a_run(service: Service, local: Encoder, leaderboard, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     spec = f"openai:tiny?base_url={service.url}&key_env=HARNESS_TEST_KEY&price=2&batch_size=64"
     environment = {"HARNESS_TEST_KEY": KEY, "HARNESS_CACHE": str(tmp_path / "cache"), "HARNESS_DEBUG": "1"}
@@ -471,7 +475,11 @@ def test_a_run(service: Service, local: Encoder, leaderboard, tmp_path: Path) ->
     assert mine["en-de@sample"]["hardware"]["device"] == "remote" and "openai" in mine["en-de@sample"]["versions"]
 
     # Elsewhere, with vectors that differ by rounding: a record alone opens nothing, and is found when it is named.
-    service.noise = 1e-4
+    weights = mine["en-de@sample"]["fingerprint"].partition("weights:")[2].partition("|")[0]
+    rounded = f"{int(weights[:2], 16) + 1:02x}{weights[2:]}"
+    for file in (tmp_path / "results" / "records").rglob("*.json"):
+        file.write_text(file.read_text(encoding="utf-8").replace(weights, rounded), encoding="utf-8")
+    service.noise = 1e-5
     n_asked = len(service.bodies)
     environment["HARNESS_CACHE"] = str(tmp_path / "other")
     check = ["check", "--against", "results", *SETS, "--encoder"]
@@ -492,7 +500,7 @@ def test_a_run(service: Service, local: Encoder, leaderboard, tmp_path: Path) ->
     # The key is nowhere, whatever goes wrong.
     outputs = [planned, done, refused, checked, again, changed]
     service.says = f"what is {KEY}?"
-    for fault in (401, 400, "html"):
+    for fault in (401, 400):
         service.plan = [fault] * 40
         failed = leaderboard(*RUN, "--encoder", f"{spec}&retries=0&name=new", **environment)
         assert failed.returncode == 2, failed.stderr
@@ -502,6 +510,7 @@ def test_a_run(service: Service, local: Encoder, leaderboard, tmp_path: Path) ->
     assert not grep(tmp_path, KEY)
 
 
+@pytest.mark.slow
 def test_a_text_that_is_refused_fails_its_subset(
     service: Service,
     leaderboard,
@@ -520,6 +529,7 @@ def test_a_text_that_is_refused_fails_its_subset(
     assert {"en-de@sample", "es-es@sample"} <= kept and len(kept) < len(records(tmp_path, "tiny"))
 
 
+@pytest.mark.slow
 def test_a_paid_run_that_is_broken_off_goes_on(
     service: Service,
     leaderboard,
