@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import ceil, isfinite, log10
 
 import numpy as np
@@ -30,12 +31,39 @@ _ROUNDING = 1e-7  # of a 1 - cosine of float32 vectors: so much is nothing
 _MILLION = 1e6
 
 
+@dataclass(frozen=True)
+class Requests:
+    """How sentences are put into requests; see `load`."""
+
+    prompt: str
+    truncate: int | None
+    batch_size: int
+    max_characters: int
+    concurrency: int
+
+    def text(self, sentence: str) -> str:
+        """What is sent of a sentence."""
+        return self.prompt + legal_text(sentence)[: self.truncate]
+
+    def batches(self, texts: Mapping[int, str]) -> Iterator[list[int]]:
+        """The keys of texts, a list a request, in their order; one place in each request is for the probe."""
+        batch: list[int] = []
+        size = 0
+        for row, text in texts.items():
+            if batch and (len(batch) + 1 >= self.batch_size or size + len(text) > self.max_characters):
+                yield batch
+                batch, size = [], 0
+            batch.append(row)
+            size += len(text)
+        if batch:
+            yield batch
+
+
 class OpenAIEncoder:
     """Sentences to vectors through a server; `lang` is ignored. A blank text is not sent and has the zero vector.
 
-    Requests hold at most `batch_size` texts and `max_characters` characters (or one text), and are halved where the
-    server refuses them. The last text of each is a probe: if its vector is not what it was when the encoder was
-    opened, another model answers now, and no vector of the call is returned.
+    Requests are halved where the server refuses them. The last text of each is a probe: if its vector is not what it
+    was when the encoder was opened, another model answers now, and no vector of the call is returned.
 
     Attributes:
         chunk_size: sentences that are under way at once; after so many the cache keeps them, and a kill loses no more.
@@ -47,35 +75,21 @@ class OpenAIEncoder:
     device = "remote"
 
     def __init__(
-        self,
-        server: Server,
-        host: str,
-        asked: str,
-        known: Iterable[str],
-        meter: _Meter,
-        *,
-        name: str,
-        prompt: str,
-        batch_size: int,
-        max_characters: int,
-        concurrency: int,
-        truncate: int | None,
+        self, name: str, server: Server, requests: Requests, meter: _Meter, *, asked: str, known: Iterable[str]
     ):
-        self.name, self.prompt, self.price = name, prompt, meter.price
-        self.chunk_size = batch_size * concurrency
-        self._server, self._host, self._meter = server, host, meter
-        self._batch_size, self._max_characters = batch_size, max_characters
-        self._concurrency, self._truncate = concurrency, truncate
+        self.name, self.prompt, self.price = name, requests.prompt, meter.price
+        self.chunk_size = requests.batch_size * requests.concurrency
+        self._server, self._host, self._requests, self._meter = server, server.host, requests, meter
         self._has_warned = False
-        texts = [self._text(probe) for probe in PROBES]
+        texts = [self._requests.text(probe) for probe in PROBES]
         self._probes = self._request(texts)
         self.dim = self._probes.shape[1]
         if not self._probes.any(axis=1).all():
-            raise EncoderError(f"{host} answered zero vectors for words")
+            raise EncoderError(f"{self._host} answered zero vectors for words")
         self._spread = unlike(self._probes, self._of_length(self._request(texts)))
         self.fingerprint = f"{asked}|{self._weights(asked, known)}"
         if self._spread > SAME:
-            _warn(f"{name}: {host} gives two equal requests vectors with a cosine of {1 - self._spread:.4f}")
+            _warn(f"{name}: {self._host} gives two equal requests vectors with a cosine of {1 - self._spread:.4f}")
 
     @property
     def conditions(self) -> Conditions:
@@ -97,12 +111,12 @@ class OpenAIEncoder:
             RefusedError: it refuses a text.
         """
         vectors = np.zeros((len(sentences), self.dim), dtype=np.float32)
-        texts = {row: self._text(text) for row, text in enumerate(sentences) if text.strip()}
-        batches = list(self._batches(texts))
+        texts = {row: self._requests.text(text) for row, text in enumerate(sentences) if text.strip()}
+        batches = list(self._requests.batches(texts))
         probes = [number % N_SHORT for number in range(len(batches))]
-        self._meter.check([*texts.values(), *(self._text(PROBES[probe]) for probe in probes)])
+        self._meter.check([*texts.values(), *(self._requests.text(PROBES[probe]) for probe in probes)])
         stop = threading.Event()
-        pool = ThreadPoolExecutor(self._concurrency, "openai", self._server.stop_at, (stop,))
+        pool = ThreadPoolExecutor(self._requests.concurrency, "openai", self._server.stop_at, (stop,))
         try:
             under_way = {
                 pool.submit(self._batch, [texts[row] for row in rows], probe): rows
@@ -117,24 +131,8 @@ class OpenAIEncoder:
         pool.shutdown()
         return vectors
 
-    def _text(self, sentence: str) -> str:
-        return self.prompt + legal_text(sentence)[: self._truncate]
-
-    def _batches(self, texts: Mapping[int, str]) -> Iterator[list[int]]:
-        """The rows of the texts in requests, in their order; one place in each is for the probe."""
-        batch: list[int] = []
-        size = 0
-        for row, text in texts.items():
-            if batch and (len(batch) + 1 >= self._batch_size or size + len(text) > self._max_characters):
-                yield batch
-                batch, size = [], 0
-            batch.append(row)
-            size += len(text)
-        if batch:
-            yield batch
-
     def _batch(self, texts: list[str], probe: int) -> NDArray[np.float32]:
-        found = self._of_length(self._request([*texts, self._text(PROBES[probe])]))
+        found = self._of_length(self._request([*texts, self._requests.text(PROBES[probe])]))
         distance = unlike(found[-1:], self._probes[probe : probe + 1])
         if distance > max(SAME, 4 * self._spread):
             raise VectorError(
@@ -337,20 +335,10 @@ def load(
     if dry_run:
         return _Unopened(name, asked, known, prompt=prompt, price=price)
     server = Server(address, model, dimensions=dimensions, concurrency=concurrency, retries=retries, timeout=timeout)
+    requests = Requests(prompt, truncate, batch_size, max_characters, concurrency)
+    meter = _Meter(server.host, price, max_cost)
     try:
-        return OpenAIEncoder(
-            server,
-            address.host,
-            asked,
-            known,
-            _Meter(address.host, price, max_cost),
-            name=name,
-            prompt=prompt,
-            batch_size=batch_size,
-            max_characters=max_characters,
-            concurrency=concurrency,
-            truncate=truncate,
-        )
+        return OpenAIEncoder(name, server, requests, meter, asked=asked, known=known)
     except RefusedError as error:
         raise InputError(f"openai:{model}: {error}") from None
 

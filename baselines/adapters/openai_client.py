@@ -178,6 +178,11 @@ class Server:
             http_client=_transport()(self._thread, _Gate(concurrency), timeout, limits),
         )
 
+    @property
+    def host(self) -> str:
+        """With the port, if the address has one."""
+        return self._address.host
+
     def stop_at(self, event: threading.Event) -> None:
         """In this thread, from now on, send nothing once `event` is set."""
         self._thread.stop = event

@@ -30,10 +30,12 @@ def request(tmp_path: Path, encoder: object, **options: object) -> Request:
     )
 
 
-@pytest.mark.parametrize("uses_lang", [False, True])
-@pytest.mark.parametrize("few", [20_000, 0])  # 0: as with large sets, a task is stopped where it looks at a vector
+@pytest.mark.parametrize(
+    ("few", "uses_lang"),
+    [(20_000, True), (0, False)],  # 0: as with large sets, a task is stopped where it looks at a vector
+)
 def test_what_is_counted_is_what_is_encoded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uses_lang: bool, few: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int, uses_lang: bool
 ) -> None:
     monkeypatch.setattr(dry_run, "_FEW", few)
     for task in task_names():
