@@ -92,8 +92,8 @@ def check(
 
     Vectors are computed afresh. Records of data sets that are not here are listed as not checked, unless --task or
     --subset asks for them; so are encoders that lack something, unless --encoder does. A record is data: an encoder
-    whose spec string runs code (python:, a foreign tfhub:, mteb:, trust_remote_code=true) is only loaded if --encoder
-    gives that spec string.
+    whose spec string runs code (python:, a foreign tfhub:, mteb:, trust_remote_code=true) or sends texts to a server
+    (openai:) is only loaded if --encoder gives that spec string.
     """
     from harness.cli.progress import watch
     from harness.core.errors import InputError

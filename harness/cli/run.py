@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +21,8 @@ from harness.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from harness.running.evaluate import Outcome
+    from harness.running.evaluate import Request
+    from harness.running.measure import Failure
 
 
 class Suite(str, Enum):
@@ -63,6 +65,10 @@ def run(
     save_rows: Annotated[
         bool, typer.Option("--save-rows", help="Measure again what is stored without per-item rows (RESULTS/rows/).")
     ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Count what is to be encoded, and estimate what it costs; send nothing."),
+    ] = False,
     rows_format: Annotated[
         RowsFormat | None,
         typer.Option(show_default=False, help="Keep the rows in this format, as with --save-rows. Default: npz."),
@@ -94,6 +100,9 @@ def run(
         save_rows=rows_format.value if rows_format else "npz" if save_rows else None,
         defaults={"device": device, "batch_size": batch_size},
     )
+    if dry_run:
+        _forecast(request)
+        return
     with watch() as progress:
         outcome = run_suite(request, progress)
     if outcome.results:
@@ -103,17 +112,49 @@ def run(
 
         tables = boards(outcome.results, failed=outcome.holes, statistics=StatisticsStore(results).of(outcome.results))
         typer.echo(render(tables))
-    exit_as(outcome)
+    exit_as(outcome.failures, outcome.results)
 
 
-def exit_as(outcome: Outcome) -> None:
-    """Ends a command with the exit code that its failures call for, if there are any."""
+def exit_as(failures: Sequence[Failure], done: Sequence[object]) -> None:
+    """Ends a command with the exit code of what has failed, if something has; `done` is what has not."""
     from harness.core.errors import HarnessError, NameTakenError
 
-    if outcome.failures:
-        error = outcome.failures[0].error
-        if isinstance(error, NameTakenError) and not outcome.has_finished_one:
-            raise typer.Exit(2)  # of several encoders, each is told already
-        if isinstance(error, HarnessError) and not outcome.has_finished_one:
-            raise error  # a fault that the user can mend, and nothing else to tell: one line, exit code 2
-        raise typer.Exit(3)
+    if not failures:
+        return
+    error = failures[0].error
+    if isinstance(error, NameTakenError) and not done:
+        raise typer.Exit(2)  # of several encoders, each is told already
+    if isinstance(error, HarnessError) and not done:
+        raise error  # a fault that the user can mend, and nothing else to tell: one line, exit code 2
+    raise typer.Exit(3)
+
+
+def _forecast(request: Request) -> None:
+    """Print what there is to encode, without encoding anything."""
+    from harness.cli.progress import watch
+    from harness.report.cells import Cell, Column, Note, Row, Table
+    from harness.report.render import render
+    from harness.running.dry_run import forecast
+
+    with watch() as progress:
+        forecasts, failures = forecast(request, progress)
+    has_price = any(each.price is not None for each in forecasts)
+    columns = [Column("encoder", is_number=False), *map(Column, ("sets", "sentences", "characters"))]
+    notes = [Note("sentences: distinct ones, in sets that are not stored, whose vectors are not in the cache")]
+    if has_price:
+        columns += [Column("tokens (estimate)"), Column("cost (estimate)")]
+        notes.append(Note("tokens: characters / 4, as in English; two or three times as many in some languages"))
+    if not all(each.is_exact for each in forecasts):
+        notes.append(Note("at most: of a task with large sets, all sentences in the data directory are counted"))
+    rows = []
+    for each in forecasts:
+        counts = [Cell(number, "count") for number in (each.n_sentences, each.n_characters)]
+        if not each.is_exact:
+            counts = [Cell(f"at most {cell.text}") for cell in counts]
+        cells = [Cell(each.encoder), Cell(each.n_sets, "count"), *counts]
+        if has_price:
+            cells += [Cell(each.tokens, "count"), Cell(None if each.cost is None else f"{each.cost:,.4f}")]
+        rows.append(Row(tuple(cells)))
+    if rows:
+        typer.echo(render([Table("To be encoded", tuple(columns), tuple(rows), tuple(notes))]))
+    exit_as(failures, forecasts)

@@ -109,7 +109,7 @@ def sweep(
         typer.echo(render_long(entries(found), format))
     elif found:
         typer.echo(render(curves(outcome.results, statistics), format))
-    exit_as(outcome)
+    exit_as(outcome.failures, outcome.results)
 
 
 def _reductions(dims: str, quantize: str) -> list[Reduction]:

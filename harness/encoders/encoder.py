@@ -30,7 +30,8 @@ class Encoder(Protocol):
 
     Three more attributes are read where an encoder has them, and become part of records: `device`, where it runs;
     `conditions`, what moves its vectors by rounding (`{"precision": "bf16"}`); and `usage`, what all calls so far have
-    taken, counted up (`{"tokens": 5120}`).
+    taken, counted up (`{"tokens": 5120}`). One more is for encoders whose calls cost money: `chunk_size`, of how many
+    sentences the vectors are stored at a time, and so lost at most by a kill.
 
     Caching, deduplication, normalisation, cutting and quantising wrap an encoder; no adapter repeats them.
     """

@@ -32,13 +32,17 @@ from harness.encoders.variant import Variant
 
 GROUP = "harness.encoders"
 
+_OURS = ("known_fingerprints", "dry_run")  # parameters of a factory that no spec string sets
+
 
 RunsCode = Callable[["str | None", Mapping[str, str]], bool]
-"""Of a location and options, as a spec string has them: whether opening it runs code that they choose."""
+"""Of a location and options, as a spec string has them: whether opening it runs code that they choose, or sends texts
+to an address that they choose."""
 
 
 def always(location: str | None, options: Mapping[str, str]) -> bool:
-    """For a kind that runs code of whoever wrote the spec string, and for one that nobody has examined."""
+    """For a kind that runs code of whoever wrote the spec string, or sends texts where it says; and for one that nobody
+    has examined."""
     return True
 
 
@@ -71,8 +75,9 @@ class EncoderInfo:
             (0: it is all here).
         fetch: downloads what the encoder needs, on request (`leaderboard encoders --fetch ALIAS`).
         runs_code: whether opening it runs code that the location or the options choose (`never`, or a function of
-            both). What only a record names is opened where this says no; by default it says yes.
-            `trust_remote_code=true` counts as yes for every kind.
+            both). To send texts, and perhaps a key, to an address of their choosing counts as yes, too. What only a
+            record names is opened where this says no; by default it says yes. `trust_remote_code=true` counts as yes
+            for every kind.
         recipe: for a model that no download brings, tells the command that makes it (None: it has been made here).
         description: one line for `leaderboard encoders`.
     """
@@ -256,7 +261,7 @@ def check_spec(spec: str | Spec, **defaults: Any) -> CheckedSpec:
     with contained():
         factory = info.factory_at(spec.location or info.location)
     types, takes_any = option_types(factory)
-    known = {**OWN_OPTIONS, **types}
+    known = {**OWN_OPTIONS, **{name: kind for name, kind in types.items() if name not in _OURS}}
     values = {}
     for key, text in {**info.options, **spec.options}.items():
         if key == "name":
@@ -281,7 +286,9 @@ def load_encoder(spec: str | Spec, **defaults: Any) -> Encoder:
     """Load the encoder that a spec string names.
 
     `defaults` (`device`, `batch_size`) apply where the encoder takes such an option and the spec string does not set
-    it; None means not given.
+    it; None means not given. Two of them are for encoders whose fingerprint a server tells, and no spec string sets
+    them: `known_fingerprints`, a function that gives those of vectors and results, the latest last, so that what is
+    the same but for rounding has the same fingerprint; and `dry_run` (true: send nothing, nothing will be encoded).
 
     Four options are for every encoder, whatever its factory takes: `name`, under which results are stored;
     `normalize` (true or false), which scales every vector to unit L2 norm (zero vectors stay) and adds `|normalized`

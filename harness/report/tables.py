@@ -351,7 +351,9 @@ def sort_rows(table: Table, column: str) -> Table | None:
 
 
 def footnotes(results: Sequence[Result]) -> dict[str, list[str]]:
-    """By encoder, what sets its records apart: several fingerprints, or another protocol or other data than the rest.
+    """By encoder, what sets its records apart.
+
+    That is several fingerprints, another protocol or other data than the rest, vectors that cannot be repeated.
 
     Signatures are compared within a task, data within a subset; the rest has the most frequent one.
     """
@@ -369,6 +371,9 @@ def footnotes(results: Sequence[Result]) -> dict[str, list[str]]:
             texts.append(f"{encoder}: another protocol than the rest on {subsets}: {signature}")
         if other := [r.subset for r in records if r.dataset.sha256 != usual_data[r.task, r.subset]]:
             texts.append(f"{encoder}: other data than the rest on {shortened(other, 8)}")
+        if spread := {r.conditions.get("repeatability") for r in records if r.conditions.get("repeatable") == "no"}:
+            listed = " and ".join(sorted(map(str, spread)))
+            texts.append(f"{encoder}: equal requests give different vectors (1 - cosine up to {listed})")
         if texts:
             notes[encoder] = texts
     return notes

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -119,8 +120,8 @@ def measure_again(
     Vectors are computed afresh unless `options.use_cached`. A failure goes to `problems` and does not stop the others.
 
     Raises:
-        InputError: before anything is loaded, a record whose spec string runs code of its choosing, unless the user
-            has given that very string.
+        InputError: before anything is loaded, a record whose spec string runs code of its choosing, or sends texts to
+            a server of its choosing, unless the user has given that very string.
         HarnessError: a failure that has nothing to do with a record, such as a full disk.
     """
     run = Run(VectorCache(options.cache_dir), ResultStore(results), progress=progress or Silent())
@@ -145,7 +146,8 @@ def measure_again(
                 if needs and name not in options.must_load:
                     fresh.skipped |= dict.fromkeys(keys, f"the encoder needs: {needs}")
                     continue
-                encoder = load_encoder(spec, **options.defaults)
+                known = partial(_fingerprints, run.cache, by_spec[name, spec])
+                encoder = load_encoder(spec, **options.defaults, known_fingerprints=known)
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # an encoder may fail in any way: `sys.exit(0)` is no pass
@@ -157,14 +159,22 @@ def measure_again(
     return fresh
 
 
+def _fingerprints(cache: VectorCache, records: Sequence[Result]) -> list[str]:
+    return [*cache.fingerprints(), *(record.fingerprint for record in records)]
+
+
 def _refuse_code(specs: Mapping[str, str]) -> None:
-    """Raises InputError if spec strings of records (keys; the values are names) may run code: a record is data."""
+    """Raises InputError if spec strings of records (keys; the values are names) may run code or send texts.
+
+    A record is data.
+    """
     refused = {spec: name for spec, name in specs.items() if spec and _may_run_code(spec)}
     if refused:
         names = ", ".join(dict.fromkeys(refused.values()))
         given = " ".join(f"--encoder {shlex.quote(spec)}" for spec in refused)
         raise InputError(
-            f"what the records of {names} name runs code, or may; if you trust it, name it yourself: {given}"
+            f"what the records of {names} name runs code, or sends texts to a server, or may; if you trust it, name it "
+            f"yourself: {given}"
         )
 
 

@@ -41,12 +41,6 @@ class Outcome:
         """The records that are missing because a subset failed."""
         return [failure.key for failure in self.failures if failure.subset]
 
-    @property
-    def has_finished_one(self) -> bool:
-        """Whether an encoder was measured without any failure."""
-        failed = {failure.encoder for failure in self.failures}
-        return any(result.encoder not in failed for result in self.results)
-
 
 def measure_and_store(
     run: Run, plan: Sequence[Planned], encoder: Encoder, spec: str = "", modules: Sequence[str] = ()
@@ -61,14 +55,18 @@ def measure_and_store(
         HarnessError: as `Run.measure`. What was measured before is stored.
     """
     check_name(encoder.name, "encoder")
-    records = _Records(run, encoder)
+    records = Records(run, encoder)
     failures = run.measure(encoder, plan, records.take, records.known, spec=spec, modules=modules)
     averages = [average for planned in plan for average in records.averages(planned.task)]
     return Outcome(records.results + averages, failures)
 
 
-class _Records:
-    """The results of one encoder in a run: looked up and stored."""
+class Records:
+    """The results of one encoder in a run: looked up and stored.
+
+    Raises:
+        NameTakenError: as `measure_and_store`.
+    """
 
     def __init__(self, run: Run, encoder: Encoder):
         self.results: list[Result] = []
@@ -211,23 +209,14 @@ def run_suite(request: Request, progress: Progress | None = None) -> Outcome:
         NameTakenError: the name of the only encoder is taken.
     """
     progress = progress or Silent()
-    store = _open_store(Path(request.results)) if request.results else None
-    given = request.encoders
-    encoders = [check_spec(e) if isinstance(e, str) else e for e in given] if given else _ready(progress)
-    _refuse_equal_names([spec for spec in encoders if isinstance(spec, Spec)])
-    if request.reductions:
-        _refuse_reduced([spec for spec in encoders if isinstance(spec, CheckedSpec)])
-    data = choose_data(request.data_dir, request.suite)
-    plan = plan_sets(choose_tasks(request.tasks, progress), data, request.subsets, progress)
-    run = Run(VectorCache(request.cache_dir), store, request.fresh, request.save_rows, progress, request.replace)
-    run.items.read(plan)
+    run, encoders, plan = prepare(request, progress)
     for source in [source for _, source in sets_of(plan) if source.is_published is False]:
         progress.note(f"warning: {source.dataset} {source.subset}: not the published files; `leaderboard data verify`")
     whole = Outcome()
     for encoder in encoders:
         name = encoder.stored_name if isinstance(encoder, Spec) else encoder.name
         try:
-            loaded = _load(encoder, request.defaults)
+            loaded = load(encoder, run, request.defaults)
         except KeyboardInterrupt:
             raise
         except BaseException as caught:  # one encoder may fail in any way, by sys.exit too, and the others go on
@@ -245,8 +234,8 @@ def run_suite(request: Request, progress: Progress | None = None) -> Outcome:
                 progress.fail(measured.name, "storing", "", error)
             whole.results += outcome.results
             whole.failures += outcome.failures
-    if store:
-        update_statistics(store, [planned.task for planned in plan], note=progress.note)
+    if run.store:
+        update_statistics(run.store, [planned.task for planned in plan], note=progress.note)
     return whole
 
 
@@ -272,10 +261,32 @@ def _variants(
     ]
 
 
-def _load(given: Spec | Encoder, defaults: Mapping[str, Any]) -> _Loaded:
-    if isinstance(given, Spec):
-        return load_encoder(given, **defaults), str(given), encoder_info(given.head).modules
-    return given, "", ()
+def prepare(request: Request, progress: Progress) -> tuple[Run, list[Spec | Encoder], list[Planned]]:
+    """How to run, the encoders and what to run; all data are read. Raises HarnessError as `run_suite`."""
+    store = _open_store(Path(request.results)) if request.results else None
+    given = request.encoders
+    encoders = [check_spec(e) if isinstance(e, str) else e for e in given] if given else _ready(progress)
+    _refuse_equal_names([spec for spec in encoders if isinstance(spec, Spec)])
+    if request.reductions:
+        _refuse_reduced([spec for spec in encoders if isinstance(spec, CheckedSpec)])
+    data = choose_data(request.data_dir, request.suite)
+    plan = plan_sets(choose_tasks(request.tasks, progress), data, request.subsets, progress)
+    run = Run(VectorCache(request.cache_dir), store, request.fresh, request.save_rows, progress, request.replace)
+    run.items.read(plan)
+    return run, [*encoders], plan
+
+
+def load(given: Spec | Encoder, run: Run, defaults: Mapping[str, Any]) -> _Loaded:
+    """An encoder, and for the records its spec string and the modules that it runs on."""
+    if not isinstance(given, Spec):
+        return given, "", ()
+
+    def known() -> list[str]:
+        stored = run.store.load(given.stored_name) if run.store else ()
+        return [*run.cache.fingerprints(), *(record.fingerprint for record in stored)]
+
+    encoder = load_encoder(given, **defaults, known_fingerprints=known)
+    return encoder, str(given), encoder_info(given.head).modules
 
 
 def rows_by_name(encoder: str, plan: Sequence[Planned], store: ResultStore) -> EncoderRows | None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core import provenance
-from harness.core.errors import HarnessError, LanguageError, VectorError
+from harness.core.errors import EncoderError, HarnessError, LanguageError
 from harness.data import Source
 from harness.encoders.cache import EncoderVectors, VectorCache
 from harness.encoders.encoder import Conditions, Encoder
@@ -86,8 +86,8 @@ class Run:
     ) -> list[Failure]:
         """Measure an encoder on one set after another, and return what failed; stores nothing but vectors.
 
-        An error of the encoder's own, a language that it cannot take among them, fails one subset; vectors that are
-        none fail what is left.
+        An error of the encoder's own, a language that it cannot take among them, fails one subset; an EncoderError
+        (vectors that are none, say) fails what is left.
 
         Args:
             take: is given what was measured on each set, or is known.
@@ -109,11 +109,11 @@ class Run:
                         result = replace(result, spec=spec, versions=provenance.versions(modules))
                     take(task, result, rows)
                 except Exception as error:
-                    if isinstance(error, HarnessError) and not isinstance(error, VectorError | LanguageError):
+                    if isinstance(error, HarnessError) and not isinstance(error, EncoderError | LanguageError):
                         raise
                     failures.append(Failure(encoder.name, task.name, source.subset, error))
                     self.progress.fail(*failures[-1])
-                    if isinstance(error, VectorError):
+                    if isinstance(error, EncoderError):
                         break
                 else:
                     self.progress.finish(result, task.main_metric, stored is not None)
