@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.adapters.huggingface import folder_digest, legal_text, model_folder
+from baselines.adapters.huggingface import folder_bytes, folder_digest, legal_text, model_folder
 from harness.core.errors import InputError
 from harness.core.files import refuse_special
 from harness.core.schema import read_json
@@ -70,6 +70,7 @@ class StaticEncoder:
         is_normalised: whether vectors are scaled to length 1 (before `dim` cuts them).
         dim: how many of the first components to keep; None: all.
         prompt: what every sentence begins with.
+        size_bytes: of the files that it was loaded from.
     """
 
     uses_lang = False
@@ -84,10 +85,12 @@ class StaticEncoder:
         is_normalised: bool = False,
         dim: int | None = None,
         prompt: str = "",
+        size_bytes: int | None = None,
     ):
         self.name = name
         self.dim = table.shape[1] if dim is None else dim
         self.fingerprint = f"{identity}|dim:{self.dim}|normalised:{is_normalised}"
+        self.n_parameters, self.size_bytes = table.size, size_bytes
         self._tokenizer, self._table = tokenizer, table
         self._is_normalised, self._prompt = is_normalised, prompt
 
@@ -156,9 +159,15 @@ def load(location: str, *, name: str | None = None, truncate_dim: int | None = N
     if not is_normalised:  # else the length is that of the whole vector
         table = np.ascontiguousarray(table[:, :dim])
     tokenizer.no_padding()
-    identity = f"static/sha256:{folder_digest(folder)[:16]}"
     return StaticEncoder(
-        tokenizer, table, identity, name=name or location, is_normalised=is_normalised, dim=dim, prompt=prompt
+        tokenizer,
+        table,
+        f"static/sha256:{folder_digest(folder)[:16]}",
+        name=name or location,
+        is_normalised=is_normalised,
+        dim=dim,
+        prompt=prompt,
+        size_bytes=folder_bytes(folder),
     )
 
 

@@ -44,6 +44,8 @@ class SentenceTransformerEncoder:
     """
 
     uses_lang = False
+    size_bytes: int | None = None
+    """Of the files that the model was loaded from, where that is known."""
 
     def __init__(
         self,
@@ -74,6 +76,17 @@ class SentenceTransformerEncoder:
             "truncate_dim": truncate_dim,
         }
         self.fingerprint = "|".join([identity, *(f"{key}:{value}" for key, value in shown.items())])
+
+    @property
+    def n_parameters(self) -> int:
+        """Of all modules of the model."""
+        return sum(parameter.numel() for parameter in self._model.parameters())
+
+    @property
+    def max_length(self) -> int | None:
+        """Tokens after which a sentence is cut; None where the model reads it whole."""
+        length: int | None = self._model.max_seq_length
+        return length
 
     @property
     def device(self) -> str:
@@ -154,7 +167,7 @@ def load(
     if prompt is not None and prompt_name is not None:
         raise InputError(f"{name or location}: give prompt or prompt_name, not both")
     model, source = open_model(location, revision, open_source)
-    return SentenceTransformerEncoder(
+    encoder = SentenceTransformerEncoder(
         model,
         f"sentence-transformers/{source.identity}",
         name=name or location,
@@ -164,6 +177,8 @@ def load(
         truncate_dim=truncate_dim,
         batch_size=batch_size,
     )
+    encoder.size_bytes = source.size_bytes
+    return encoder
 
 
 def load_pooled(
@@ -217,7 +232,7 @@ def load_pooled(
         return SentenceTransformer(modules=[transformer, pooled], device=device)
 
     model, source = open_model(location, revision, open_source)
-    return SentenceTransformerEncoder(
+    encoder = SentenceTransformerEncoder(
         model,
         f"mean-pooling/{source.identity}|pooling:{pooling}",
         name=name or location,
@@ -226,6 +241,8 @@ def load_pooled(
         precision=precision,
         batch_size=batch_size,
     )
+    encoder.size_bytes = source.size_bytes
+    return encoder
 
 
 def loader_of(location: Callable[[], str | Path], name: str) -> Callable[..., SentenceTransformerEncoder]:

@@ -42,6 +42,7 @@ def show(
 
     A value stands with its interval; the best ones, and those not significantly worse, are bold (marked * in plain
     text). Both were made by `run` and are kept in RESULTS/statistics/; without them nothing is bold.
+    What `speed` has measured of the encoders follows in a table.
 
     Keys of csv and json: encoder, task, subset, metric, value, low, high, interval (how it and the tests were made),
     is_best (true, false, empty if not tested), p_best (against the best, corrected by Holm over the encoders that are
@@ -51,10 +52,12 @@ def show(
     """
     from harness.core.errors import unknown_name
     from harness.report.render import render, render_long
+    from harness.report.speed import cost_table
     from harness.report.tables import boards, long_form, sort_entries, sort_rows
     from harness.results.records import Result, ResultStore
     from harness.results.selection import select, stored
     from harness.results.statistics import StatisticsStore
+    from harness.speed.store import SpeedStore
 
     results = results_folder(results)
     if record is not None:
@@ -88,6 +91,8 @@ def show(
         typer.echo(render_long(entries, format))
         return
     tables = boards(chosen, metrics=metrics, statistics=statistics)
+    if costs := cost_table(chosen, SpeedStore(results).load()):
+        tables.append(costs)
     if published:
         from harness.report.published import published_boards
 

@@ -25,6 +25,7 @@ from harness.report.cells import Cell, Column, Note, Row, Table
 from harness.report.figures import Figures
 from harness.report.markdown import markdown, markdown_grid
 from harness.report.published import published_boards
+from harness.report.speed import cost_columns, speed_page
 from harness.report.tables import (
     boards,
     encoder_labels,
@@ -38,11 +39,13 @@ from harness.report.tables import (
 from harness.results.records import Result, ResultStore
 from harness.results.selection import stored
 from harness.results.statistics import Statistics, StatisticsStore
+from harness.speed.store import Measurement, SpeedStore
 from harness.statistics.board import Board, Key
 
 BEGIN = "<!-- leaderboard:begin -->"
 END = "<!-- leaderboard:end -->"
 _PUBLISHED = "published.md"
+_SPEED = "speed.md"
 _GENERATED = "<!-- Made by `leaderboard report` from the records; edits are lost. -->"
 
 
@@ -67,12 +70,14 @@ def outdated(store: ResultStore, readme: Path | None = None) -> dict[Path, bytes
     # The name as it was given, even if that is a link; `.` and `..` have no name.
     folder = store.root.name if store.root.name not in ("", "..") else store.root.resolve().name
     statistics = StatisticsStore(store.root).of(results)
-    pages = make_pages(results, folder, [*published_scores(), *imported_scores(store.root)], statistics)
+    measured = SpeedStore(store.root).load()
+    pages = make_pages(results, folder, [*published_scores(), *imported_scores(store.root)], statistics, measured)
     new = {refuse_way_out(store.root / name, store.root): text.encode() for name, text in pages.items()}
     if readme is not None:
         text = read_readme(readme)
         if BEGIN in text or END in text:
-            block = _readme_block(results, statistics, os.path.relpath(store.root, readme.parent).replace(os.sep, "/"))
+            relative = os.path.relpath(store.root, readme.parent).replace(os.sep, "/")
+            block = _readme_block(results, statistics, relative, measured)
             new[readme] = _between_markers(readme, text, block).encode()
     return {path: content for path, content in new.items() if not path.is_file() or path.read_bytes() != content}
 
@@ -97,6 +102,7 @@ def make_pages(
     folder: str = "results",
     scores: Sequence[PublishedScore] = (),
     statistics: Mapping[str, Statistics] | None = None,
+    measured: Sequence[Measurement] = (),
 ) -> dict[str, str]:
     """By file name, the content of the overview (`README.md`), of each task's page (`TASK.md`) and of its pictures.
 
@@ -105,6 +111,7 @@ def make_pages(
         scores: published figures. A task measured on more than the bundled sample has them on its page; those of tasks
             that were not measured go to `published.md`.
         statistics: by task, those of these results.
+        measured: what encoders cost; all of it goes to `speed.md`.
     """
     known = statistics or {}
     tasks = task_order(result.task for result in results)
@@ -119,7 +126,11 @@ def make_pages(
     others = [score for score in scores if score.task not in tasks] if _is_real(results) else []
     if others:
         pages[_PUBLISHED] = _published_page(others)
-    return {"README.md": _overview_page(results, folder, known, has_published=bool(others)), **pages}
+    if measured:
+        pages[_SPEED] = speed_page(measured, _GENERATED)
+    more = {_PUBLISHED: "Published figures of what was not measured here", _SPEED: "What encoders cost"}
+    links = {file: title for file, title in more.items() if file in pages}
+    return {"README.md": _overview_page(results, folder, known, measured, links), **pages}
 
 
 def _page_of(task: str) -> Callable[[Sequence[Result], Statistics], Page] | None:
@@ -143,17 +154,22 @@ def _published_page(scores: Sequence[PublishedScore]) -> str:
 
 
 def _overview_page(
-    results: Sequence[Result], folder: str, statistics: Mapping[str, Statistics], *, has_published: bool
+    results: Sequence[Result],
+    folder: str,
+    statistics: Mapping[str, Statistics],
+    measured: Sequence[Measurement],
+    links: Mapping[str, str],
 ) -> str:
+    """links: by file, the titles of the pages that are of no task."""
     tasks = task_order(result.task for result in results)
-    others = [f"- [Published figures of what was not measured here]({_PUBLISHED})"] if has_published else []
+    others = [f"- [{title}]({file})" for file, title in links.items()]
     return _join(
         _GENERATED,
         "# Results",
         "Every number was measured with this harness; the records are in `records/`. The columns that are not shown "
         "here are on the pages of the tasks.",
         "\n".join([*(f"- {_link(task)}" for task in tasks), *others]),
-        *(markdown(table, level=2) for table in _overviews(results, statistics)),
+        *(markdown(table, level=2) for table in _overviews(results, statistics, measured)),
         "## How to repeat it",
         _commands(results, tasks, folder),
         "## Protocols",
@@ -163,19 +179,23 @@ def _overview_page(
     )
 
 
-def _overviews(results: Sequence[Result], statistics: Mapping[str, Statistics]) -> list[Table]:
+def _overviews(
+    results: Sequence[Result], statistics: Mapping[str, Statistics], measured: Sequence[Measurement]
+) -> list[Table]:
     """The overview of real data and that of the bundled sample, each if it has a column."""
-    tables = [_overview(part, statistics) for part in split_sample(results)]
+    tables = [_overview(part, statistics, measured) for part in split_sample(results)]
     return [table for table in tables if table is not None]
 
 
-def _overview(results: Sequence[Result], statistics: Mapping[str, Statistics]) -> Table | None:
+def _overview(
+    results: Sequence[Result], statistics: Mapping[str, Statistics], measured: Sequence[Measurement]
+) -> Table | None:
     columns: list[Column] = []
     keys: list[Key] = []
     for task in task_order(result.task for result in results):
         for column in overview_columns(task):
-            measured = [r.subset for r in results if r.task == task and column.metric in r.metrics]
-            for subset in subset_order(task, _fitting(measured, column.subsets)):
+            there = [r.subset for r in results if r.task == task and column.metric in r.metrics]
+            for subset in subset_order(task, _fitting(there, column.subsets)):
                 columns.append(Column(column.heading, subset))
                 keys.append((task, subset, column.metric))
     if not keys:
@@ -191,7 +211,9 @@ def _overview(results: Sequence[Result], statistics: Mapping[str, Statistics]) -
     notes = [*marks, *missing_note(table), *tag_notes(subset for _, subset, _ in keys)]
     if order_note and len(encoders) > 1:
         notes.append(Note(order_note))
-    return replace(table, notes=(*notes, *figures.legend()))
+    table = replace(table, notes=(*notes, *figures.legend()))
+    costs = cost_columns(encoders, results, measured)
+    return costs.beside(table, encoders) if costs else table
 
 
 def _fitting(subsets: Iterable[str], bases: Sequence[str]) -> list[str]:
@@ -205,7 +227,7 @@ def _fitting(subsets: Iterable[str], bases: Sequence[str]) -> list[str]:
 
 
 def _provenance(results: Sequence[Result]) -> list[str]:
-    """Weights, commit, machine, date and speed: a table with a row for each way of measuring an encoder; its notes."""
+    """Weights, commit, machine and date: a table with a row for each way of measuring an encoder; its notes."""
     groups: dict[tuple[str, str, str, str, str, str], list[Result]] = {}
     for r in results:
         key = (r.encoder, r.fingerprint, r.spec, _commit(r), _hardware(r), _versions(r))
@@ -214,7 +236,6 @@ def _provenance(results: Sequence[Result]) -> list[str]:
     versions = sorted({key[5] for key in groups} - {""})
     rows = []
     for (encoder, fingerprint, spec, commit, machine, packages), group in sorted(groups.items()):
-        speeds = sorted(r.sentences_per_s for r in group if r.sentences_per_s is not None)
         cells = (
             Cell(encoder),
             Cell(short_fingerprint(fingerprint)),
@@ -222,17 +243,15 @@ def _provenance(results: Sequence[Result]) -> list[str]:
             Cell(", ".join(task_order(r.task for r in group))),
             Cell(commit or None),
             Cell(_days(r.created for r in group)),
-            Cell(speeds[len(speeds) // 2] if speeds else None, "count"),
             Cell(f"H{hardware.index(machine) + 1}" if machine else None),
             Cell(f"V{versions.index(packages) + 1}" if packages else None),
         )
         rows.append(Row(cells))
-    heads = ("encoder", "fingerprint", "spec", "tasks", "commit", "created", "sentences/s", "hardware", "versions")
-    columns = tuple(Column(head, is_number=head == "sentences/s") for head in heads)
+    heads = ("encoder", "fingerprint", "spec", "tasks", "commit", "created", "hardware", "versions")
+    columns = tuple(Column(head, is_number=False) for head in heads)
     notes = [
         "- fingerprint: of weights and options; a long one is cut, and what follows `#` is from its sha256",
         "- commit: of the harness; (changed): its code was changed since",
-        "- sentences/s: median over the subsets that were encoded",
         *(f"- H{i}: {escaping.markdown(text)}" for i, text in enumerate(hardware, start=1)),
         *(f"- V{i}: {escaping.markdown(text)}" for i, text in enumerate(versions, start=1)),
     ]
@@ -350,10 +369,14 @@ def _groups(part: Sequence[Result], tasks: Sequence[str]) -> list[tuple[list[str
     return [(list(of_group), specs) for (of_group, _), specs in groups.items()]
 
 
-def _readme_block(results: Sequence[Result], statistics: Mapping[str, Statistics], folder: str) -> str:
+def _readme_block(
+    results: Sequence[Result], statistics: Mapping[str, Statistics], folder: str, measured: Sequence[Measurement]
+) -> str:
     pages = ", ".join(_link(task, folder) for task in task_order(result.task for result in results))
     # The bundled sample is shown only if there is nothing else.
-    tables = (markdown(table, level=3) for table in _overviews(results, statistics)[:1])
+    tables = (markdown(table, level=3) for table in _overviews(results, statistics, measured)[:1])
+    if measured:
+        pages += f", [what encoders cost]({escaping.link_target(f'{folder}/{_SPEED}')})"
     more = f"More: [all results and how to repeat them]({escaping.link_target(f'{folder}/README.md')}), {pages}."
     return _join(*tables, more).replace("<!--", "<! --")  # a marker in a name must not count
 

@@ -8,6 +8,7 @@ import pytest
 from baselines.adapters import muse as module
 from baselines.adapters.muse import MAX_CHARS, Muse
 from harness.core.errors import InputError
+from harness.core.threads import using_threads
 from harness.encoders.encoder import check_vectors
 from harness.encoders.registry import load_encoder
 from harness.testing import SENTENCES, check_encoder
@@ -41,11 +42,10 @@ def test_translations_are_near(encoder):
 
 def test_vectors_do_not_depend_on_the_number_of_cores(encoder):
     sentences = [f"{sentence} {number}" for number in range(20) for sentence in SENTENCES]
-    alone = Muse()
-    alone._workers = 1
-    together = Muse()
-    together._workers = 3
-    np.testing.assert_array_equal(alone.encode(sentences), together.encode(sentences))
+    with using_threads(1):
+        alone = encoder.encode(sentences)
+    with using_threads(3):
+        np.testing.assert_array_equal(encoder.encode(sentences), alone)
 
 
 @pytest.mark.parametrize(
