@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+_RAYON = "RAYON_NUM_THREADS"  # of Rust's threads
 _chosen: int | None = None
 
 
@@ -27,7 +28,8 @@ def n_threads() -> int:
 def using_threads(n: int | None) -> Iterator[None]:
     """Lets encoders use `n` threads in a `with` block, and limits BLAS, OpenMP and PyTorch to as many; None: no change.
 
-    The number belongs to the process, as those of the libraries do.
+    The number belongs to the process, as those of the libraries do. Tokenizers (Hugging Face's) read theirs once a
+    process, when they first get a list: it is set for them too, if that is in the block.
 
     Raises:
         ValueError: `n` is less than 1.
@@ -41,11 +43,17 @@ def using_threads(n: int | None) -> Iterator[None]:
     import numpy  # noqa: F401  (loaded now, its BLAS is limited in all of the block)
 
     before, _chosen = _chosen, n
+    variable = os.environ.get(_RAYON)
+    os.environ[_RAYON] = str(n)
     try:
         with limited():
             yield
     finally:
         _chosen = before
+        if variable is None:
+            del os.environ[_RAYON]
+        else:
+            os.environ[_RAYON] = variable
 
 
 @contextmanager

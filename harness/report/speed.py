@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from string import ascii_lowercase
 from typing import Any
 
 from harness.core import escaping
@@ -23,7 +24,7 @@ _FORM = {"processor": "{}", "cores": "{} cores", "memory_gib": "{} GiB", "device
 def speed_tables(measured: Sequence[Measurement]) -> list[Table]:
     """The tables of measurements, in their order: speeds, and what else an encoder costs.
 
-    Times are compared with those of the first measurement, where both are of one command.
+    Times are compared with those of the first measurement of the same command.
     """
     return [_speeds(measured), _sizes(measured)] if measured else []
 
@@ -31,14 +32,14 @@ def speed_tables(measured: Sequence[Measurement]) -> list[Table]:
 def long_speeds(measured: Sequence[Measurement]) -> list[dict[str, Any]]:
     """An entry a speed: encoder, length, way, batch, n, sentences_per_s with low and high, characters_per_s, ms.
 
-    `times`: how many times as long a text takes as with the first encoder. The other keys repeat what is of the
-    encoder as a whole: load_s, memory_mb, size_bytes, n_parameters, dim, vector_bytes, max_length, threads, processor,
-    device, texts, fingerprint, created.
+    `times`: how many times as long a text takes as with the first encoder of the command. The other keys repeat what is
+    of the encoder as a whole: load_s, memory_mb, size_bytes, n_parameters, dim, vector_bytes, max_length, threads,
+    processor, device, texts, fingerprint, created.
     """
     entries = []
     for one in measured:
         for speed in one.cells:
-            times = _times(one, speed, measured[0])
+            times = _times(one, speed, measured)
             load, memory = figure(one.load_s), figure(one.memory_mb)
             entries.append(
                 {
@@ -89,15 +90,16 @@ def _speeds(measured: Sequence[Measurement]) -> Table:
             label = "one text" if way == "alone" else f"{batch or 'all'} (its own)" if way == "own" else str(batch)
             speeds = [_figure_cell(speed.sentences_per_s if speed else None) for speed in cells]
             characters = Cell(medium.characters_per_s if medium else None, "count")
-            times = _times(one, medium, measured[0]) if medium else None
+            times = _times(one, medium, measured) if medium else None
             rows.append(Row((Cell(one.encoder), Cell(label), *speeds, characters, _times_cell(times))))
+    firsts = {one.session: one.encoder for one in reversed(measured)}.values()
     repeats = sorted({len(speed.seconds) for one in measured for speed in one.cells})
     notes = (
         Note("short, medium, long: texts a second, the median of the rounds, [lowest, highest]"),
         Note("a text: one, two or ten sentences, in ten languages; characters/s: of medium texts"),
         Note("batch: one text a call; or many texts a call, and the texts that the encoder takes at a time"),
         Note(
-            f"time: how many times as long a medium text takes as with {measured[0].encoder} in the same round, the "
+            f"time: how many times as long a medium text takes as with {' or '.join(firsts)}, in the same rounds: the "
             "median, [lowest, highest]"
         ),
         Note(f"rounds: {' or '.join(map(str, repeats))}, of all encoders in turn"),
@@ -147,12 +149,11 @@ def _figure_cell(known: Figure | None, kind: CellKind | None = None) -> Cell:
     return Cell(known.median, kind, interval=interval)
 
 
-def _times(one: Measurement, speed: Speed, first: Measurement) -> Figure | None:
-    """How many times as long a text takes as with the first encoder in the same way of encoding."""
+def _times(one: Measurement, speed: Speed, measured: Sequence[Measurement]) -> Figure | None:
+    """How many times as long a text takes as with the first encoder of the same command, encoding in the same way."""
+    first = next(other for other in measured if other.session == one.session)
     other = first.cell(speed.way, speed.length, speed.batch if speed.way == "batch" else None)
-    if other is None or not one.session or one.session != first.session:
-        return None
-    return speed.times(other)
+    return speed.times(other) if other else None
 
 
 def _times_cell(times: Figure | None) -> Cell:
@@ -195,14 +196,13 @@ def cost_columns(encoders: Sequence[str], results: Iterable[Result], measured: I
     marks: dict[str, str] = {}
     notes: list[Note] = []
     for encoder, one in sorted(chosen.items()):
-        texts = (
-            [] if is_of_scores(one) else [f"of {short_fingerprint(one.fingerprint)}, which is not that of the scores"]
-        )
+        fingerprint = short_fingerprint(one.fingerprint)
+        texts = [] if is_of_scores(one) else [f"of other weights or options than the scores ({fingerprint})"]
         if _comparable(one) != usual:
             texts.append(f"measured on {setup_text(one)}" + (f", texts {one.texts}" if one.texts != usual[1] else ""))
         if texts:
-            marks[encoder] = "*" * (len(notes) + 1) if len(notes) < 3 else f"*{len(notes) + 1}"
-            notes.append(Note(f"{marks[encoder]} {encoder}: speed, memory: {'; '.join(texts)}"))
+            marks[encoder] = f"[{ascii_lowercase[len(marks) % 26]}]"
+            notes.append(Note(f"{marks[encoder]} {encoder}: speed and memory {'; '.join(texts)}"))
     return Costs(chosen, marks, usual[0], notes)
 
 
@@ -229,11 +229,9 @@ class Costs:
     def __init__(self, chosen: Mapping[str, Measurement], marks: Mapping[str, str], usual: str, notes: Sequence[Note]):
         self._chosen, self._marks = chosen, marks
         self.notes = [
-            Note(
-                "sentences/s: medium texts, many at a time; ms: for one text alone; both, and memory, without loading"
-            ),
+            Note("sentences/s: of two sentences each, many at a time; ms: for one such text alone"),
             Note("memory: peak, added by loading and encoding; disk: files it is loaded from; bytes: of a vector"),
-            Note(f"speed and memory: {usual}"),
+            Note(f"speed and memory: measured on {usual}"),
             *notes,
         ]
 

@@ -73,7 +73,7 @@ class Child:
             line = self._answers.get(timeout=self._patience)
         except queue.Empty:
             raise ChildError(f"no answer in {self._patience:g} s (--timeout)") from None
-        except OSError:
+        except (OSError, ValueError):  # it has gone, or was ended
             line = b""
         if not line:
             raise ChildError(self._ending())

@@ -23,7 +23,7 @@ Way = Literal["alone", "own", "batch"]
 """One text a call; many texts a call, as the encoder is by default; the same with a batch size that was set."""
 
 _Positive = Annotated[int, msgspec.Meta(ge=1, le=10**12)]
-_Seconds = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
+_Seconds = Annotated[float, msgspec.Meta(ge=1e-9, le=1e9)]
 
 
 class Figure(NamedTuple):

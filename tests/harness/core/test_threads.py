@@ -12,7 +12,9 @@ from threadpoolctl import threadpool_info
 from harness.core.errors import InputError
 from harness.core.threads import available_cores, limited, n_threads, using_threads
 from harness.encoders.containment import contained
+from harness.encoders.registry import load_encoder
 from harness.running.evaluate import evaluate
+from harness.speed.texts import texts
 
 # More than this machine has, and so a number that nobody else has set.
 OTHER = available_cores() + 1
@@ -26,10 +28,15 @@ def test_all_cores_by_default() -> None:
     assert n_threads() == available_cores() == len(os.sched_getaffinity(0))
 
 
-def test_the_number_is_undone_at_the_end() -> None:
+@pytest.mark.parametrize("variable", [None, "7"])
+def test_the_number_is_undone_at_the_end(variable: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAYON_NUM_THREADS", raising=False)
+    if variable:
+        monkeypatch.setenv("RAYON_NUM_THREADS", variable)
     before = blas_threads()
     with using_threads(OTHER):
         assert n_threads() == OTHER and blas_threads() == {OTHER}
+        assert os.environ["RAYON_NUM_THREADS"] == str(OTHER)
         with using_threads(1):
             assert n_threads() == 1 and blas_threads() == {1}
         with using_threads(None):
@@ -38,6 +45,7 @@ def test_the_number_is_undone_at_the_end() -> None:
     with pytest.raises(KeyError), using_threads(OTHER):
         raise KeyError
     assert n_threads() == available_cores() and blas_threads() == before
+    assert os.environ.get("RAYON_NUM_THREADS") == variable
     with limited():
         assert blas_threads() == before
 
@@ -91,3 +99,17 @@ def test_an_encoder_has_the_number_and_the_record_says_it(tmp_path: Path) -> Non
     # Vectors from the cache keep the number that they were made with.
     [again] = evaluate(observer, "sts17", subsets="en-en@sample", cache_dir=tmp_path, threads=1)
     assert again.threads == OTHER
+
+
+@pytest.mark.parametrize("spec", ["chargrams", "student"])
+def test_vectors_do_not_depend_on_the_number(spec: str) -> None:
+    """To the last bit; of mUSE and of transformers, see the tests of their adapters."""
+    if spec == "student":
+        pytest.importorskip("tokenizers")
+    encoder = load_encoder(spec)
+    sentences = [text.text for text in texts("medium")]
+    with using_threads(1):
+        alone = encoder.encode(sentences)
+    for n in (2, OTHER):
+        with using_threads(n), limited():
+            np.testing.assert_array_equal(encoder.encode(sentences), alone)
