@@ -94,12 +94,14 @@ class _Worker:
         return {"now": now, "peak": peak, "device_peak": _device_memory_mb()}
 
     def calibrate(
-        self, *, length: Length, alone: bool, unit: int, seconds: float, at_most_s: float | None
+        self, *, length: Length, alone: bool, unit: int, at_least: int, seconds: float, at_most_s: float | None
     ) -> dict[str, Any]:
         """How many texts, a multiple of `unit`, take about so many seconds: 1, 2, 5, 10, 20, ... times `unit`.
 
-        The number does not change with small disturbances. It is 0 if a single unit takes longer than `at_most_s`.
+        The number does not change with small disturbances. There are at least `at_least`, however long they take; but
+        it is 0 if so few take longer than `at_most_s`.
         """
+        unit = -(-at_least // unit) * unit
         n = 1 if alone else min(unit, 8)
         self._seconds(length, 1, alone)  # what is made at the first call is not to be timed
         while True:

@@ -27,6 +27,8 @@ BATCHES = (32, 256)
 """Batch sizes that are measured beside the encoder's own, where it has an option for them."""
 
 _AT_LEAST = 10  # texts a repeat: one of each language
+# Texts a call, at least: adapters sort by length, and of a few texts in ten languages half a batch would be padding.
+_MANY: dict[Length, int] = {"short": 128, "medium": 128, "long": 64}
 _MAX_LOADS = 3
 _MAX_WORKERS = 16  # batches that are given at once, so that each thread has one
 
@@ -220,6 +222,7 @@ class _Subject:
                 length=length,
                 alone=way == "alone",
                 unit=_AT_LEAST if way == "alone" else (self._batch or _AT_LEAST) * workers,
+                at_least=1 if way == "alone" else _MANY[length],
                 seconds=self._plan.seconds,
                 at_most_s=self._plan.longest if way == "batch" else None,
             )
