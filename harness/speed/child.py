@@ -96,7 +96,7 @@ class _Worker:
     def calibrate(
         self, *, length: Length, alone: bool, unit: int, at_least: int, seconds: float, at_most_s: float | None
     ) -> dict[str, Any]:
-        """How many texts, a multiple of `unit`, take about so many seconds: 1, 2, 5, 10, 20, ... times `unit`.
+        """How many texts take about so many seconds, and how many they take: 1, 2, 5, 10, 20, ... times `unit`.
 
         The number does not change with small disturbances. There are at least `at_least`, however long they take; but
         it is 0 if so few take longer than `at_most_s`.
@@ -107,16 +107,17 @@ class _Worker:
         while True:
             took = self._seconds(length, n, alone)
             if at_most_s is not None and took / n * unit > at_most_s:
-                return {"n": 0}
+                return {"n": 0, "seconds": 0}
             if took >= seconds / 4 or n >= _AT_MOST:
                 break
             n = min(_AT_MOST, max(2 * n, round(n * min(10.0, seconds / 2 / max(took, 1e-9)))))
-        return {"n": unit * _rounded(seconds * n / took / unit)}
+        chosen = unit * _rounded(seconds * n / took / unit)
+        return {"n": chosen, "seconds": took / n * chosen}
 
     def measure(self, *, length: Length, n: int, alone: bool) -> dict[str, Any]:
         """The seconds that `n` texts take, and the characters in them."""
         characters = sum(len(text.text) for text in taken(length, n))
-        return {"seconds": self._seconds(length, n, alone), "characters": characters}
+        return {"n": n, "characters": characters, "seconds": self._seconds(length, n, alone)}
 
     def _seconds(self, length: Length, n: int, alone: bool) -> float:
         assert self._encoder is not None

@@ -2,7 +2,8 @@
 
 First each is loaded in fresh processes, one at a time, for the time to load and the memory. Then each has one process
 for the speeds, idle while another encodes: what disturbs the machine disturbs neighbours in a round alike, so that
-ratios hold where the figures themselves vary.
+ratios hold where the figures themselves vary. A round has three passes over the encoders. Fast ones take part in all,
+so that their times are of the whole round as those of the slow ones are, which take part in one.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, cast
@@ -30,6 +31,7 @@ _AT_LEAST = 10  # texts a repeat: one of each language
 # Texts a call, at least: adapters sort by length, and of a few texts in ten languages half a batch would be padding.
 _MANY: dict[Length, int] = {"short": 128, "medium": 128, "long": 64}
 _MAX_LOADS = 3
+_PASSES = 3
 _MAX_WORKERS = 16  # batches that are given at once, so that each thread has one
 
 
@@ -41,7 +43,7 @@ class Plan:
         repeats: rounds.
         threads: of encoders; None: all cores.
         defaults: options for encoders that have them (`device`).
-        seconds: that a repeat takes, about; a call is never cut short.
+        seconds: that a pass takes, about; a call is never cut short.
         longest: seconds above which a batch of a size of `BATCHES` is not measured.
         patience: seconds in which an encoder must do what it is told.
     """
@@ -49,7 +51,7 @@ class Plan:
     repeats: int = 5
     threads: int | None = None
     defaults: dict[str, Any] = field(default_factory=dict)
-    seconds: float = 0.5
+    seconds: float = 0.4
     longest: float = 5.0
     patience: float = 1800.0
 
@@ -80,12 +82,14 @@ class _Memory:
 @dataclass(frozen=True)
 class _Calibrated:
     n: Count
+    seconds: Amount  # about, for so many
 
 
 @dataclass(frozen=True)
 class _Measured:
-    seconds: Amount
+    n: Count
     characters: Count
+    seconds: Amount
 
 
 @dataclass(frozen=True)
@@ -143,11 +147,21 @@ def _measure_speeds(subjects: Sequence[_Subject], plan: Plan, note: Callable[[st
                 what = {"alone": "one text a call", "own": "many texts a call"}.get(way, f"batches of {size}")
                 note(f"{what}: round {number + 1} of {plan.repeats}")
             for length in SENTENCES:
-                for subject in _alive(taking):
-                    with subject.failing_alone():
-                        subject.repeat(length)
+                _measure_round(_alive(taking), length)
         for subject in _alive(taking):
             subject.finish()
+
+
+def _measure_round(subjects: Sequence[_Subject], length: Length) -> None:
+    """One round of one cell."""
+    slow = [subject.name for subject in subjects if not subject.is_fast(length)]
+    for number in range(_PASSES):
+        for subject in _alive(subjects):
+            if subject.name not in slow or slow.index(subject.name) % _PASSES == number:
+                with subject.failing_alone():
+                    subject.measure(length)
+    for subject in _alive(subjects):
+        subject.end_round(length)
 
 
 class _Subject:
@@ -168,10 +182,11 @@ class _Subject:
         self._loads: list[float] = []
         self._memory: list[float] = []
         self._device_memory: list[float] = []
-        self._n: dict[Length, int] = {}
         self._batch: int | None = None
         self._way: Way = "own"
-        self._repeats: dict[Length, list[_Measured]] = {}
+        self._planned: dict[Length, _Calibrated] = {}
+        self._passes: list[_Measured] = []
+        self._rounds: dict[Length, list[_Measured]] = {}
         self._cells: list[Cell] = []
 
     @contextmanager
@@ -210,13 +225,13 @@ class _Subject:
 
     def prepare(self, way: Way, size: int | None) -> None:
         """Open it for this way of encoding, and find how many texts to take."""
-        self._n, self._repeats, self._way = {}, {}, way
+        self._planned, self._rounds, self._way = {}, {}, way
         self._batch = self._own_batch if way == "own" else size
         if way != "own":  # which is that of the encoder that is open
             self._open(self.child, size if way == "batch" else None)
         workers = min(self._opened.threads, _MAX_WORKERS)
         for length in SENTENCES:
-            calibrated = self.child.ask(
+            self._planned[length] = self.child.ask(
                 _Calibrated,
                 "calibrate",
                 length=length,
@@ -226,20 +241,29 @@ class _Subject:
                 seconds=self._plan.seconds,
                 at_most_s=self._plan.longest if way == "batch" else None,
             )
-            self._n[length] = calibrated.n
 
-    def repeat(self, length: Length) -> None:
-        """Measure one cell once, unless it would take too long."""
-        if n := self._n[length]:
+    def is_fast(self, length: Length) -> bool:
+        """Whether it takes part in every pass of a round."""
+        return self._planned[length].seconds <= 2 * self._plan.seconds
+
+    def measure(self, length: Length) -> None:
+        """Measure one cell in a pass of the round that was begun, unless it would take too long."""
+        if n := self._planned[length].n:
             measured = self.child.ask(_Measured, "measure", length=length, n=n, alone=self._way == "alone")
-            self._repeats.setdefault(length, []).append(measured)
+            self._passes.append(measured)
+
+    def end_round(self, length: Length) -> None:
+        """Take all passes of the round together."""
+        passes, self._passes = self._passes, []
+        if passes:
+            together = _Measured(*(sum(values) for values in zip(*map(astuple, passes), strict=True)))
+            self._rounds.setdefault(length, []).append(together)
 
     def finish(self) -> None:
         """Keep what was measured in the way for which it was prepared."""
-        for length, repeats in self._repeats.items():
-            seconds = [round(repeat.seconds, 6) for repeat in repeats]
-            cell = Cell(length, self._way, self._batch, self._n[length], repeats[0].characters, seconds)
-            self._cells.append(cell)
+        for length, rounds in self._rounds.items():
+            seconds = [round(one.seconds, 6) for one in rounds]
+            self._cells.append(Cell(length, self._way, self._batch, rounds[0].n, rounds[0].characters, seconds))
 
     def measurement(self, session: str) -> Measurement:
         """All that was measured."""

@@ -48,8 +48,8 @@ class Cell:
         length: class of the texts (see `harness.speed.texts`).
         way: see `Way`.
         batch: texts a batch; None if that is not known.
-        n, characters: the texts that were encoded in a repeat, and the characters in them.
-        seconds: that each repeat took; in the order of the rounds, which all encoders of a command share.
+        n, characters: the texts that were encoded in a round, and the characters in them.
+        seconds: that each round took, in the order of the rounds, which all encoders of a command share.
     """
 
     length: Literal["short", "medium", "long"]

@@ -125,8 +125,11 @@ def test_a_known_speed_is_found_and_encoders_are_measured_in_turn() -> None:
         assert {(cell.way, cell.length) for cell in one.cells} == {(w, n) for w in ("alone", "own") for n in SENTENCES}
         for cell in one.cells:
             assert cell.sentences_per_s.high < 1.02 * expected  # sleep takes no less, and on a busy machine more
-            taken = [texts(cell.length)[row % 1200].text for row in range(cell.n)]
-            assert cell.characters == sum(map(len, taken)) and len(cell.seconds) == 2
+            assert len(cell.seconds) == 2
+            # In one pass or three of a round, the same texts each time.
+            n = cell.n // 3 if cell.n % 3 == 0 else cell.n
+            taken = [texts(cell.length)[row % 1200].text for row in range(n)]
+            assert cell.characters == cell.n // n * sum(map(len, taken))
         assert max(cell.sentences_per_s.high for cell in one.cells) == pytest.approx(expected, rel=0.25)
     ratios = [cell.times(other).median for cell, other in zip(slow.cells, fast.cells, strict=True)]
     assert median(ratios) == pytest.approx(3, rel=0.3)
@@ -217,7 +220,8 @@ def test_batch_sizes_and_threads() -> None:
     for cell in one.cells:
         size = {"alone": "4", "own": "4"}.get(cell.way, str(cell.batch))  # the option that it was opened with
         assert cell.way == "alone" or cell.n % (cell.batch * 3) == 0  # a batch for each thread
-        assert [size, "1" if cell.way == "alone" else str(cell.n)] in [call[:2] for call in calls]
+        sizes = {"1"} if cell.way == "alone" else {str(cell.n), str(cell.n // 3)}
+        assert any(call[0] == size and call[1] in sizes for call in calls)
     # A size that the user has chosen is the only one.
     [one] = measure(["python:costs:batches?batch_size=32"], Plan(repeats=1, seconds=0.01)).measured
     assert {(cell.way, cell.batch) for cell in one.cells} == {("alone", 1), ("own", 32)}
