@@ -24,6 +24,7 @@ from harness.published.mteb_import import imported_scores
 from harness.report.cells import Cell, Column, Note, Row, Table
 from harness.report.figures import Figures
 from harness.report.markdown import markdown, markdown_grid
+from harness.report.provenance import provenance
 from harness.report.published import published_boards
 from harness.report.speed import cost_columns, speed_page
 from harness.report.tables import (
@@ -32,7 +33,6 @@ from harness.report.tables import (
     encoder_rows,
     missing_note,
     rank_encoders,
-    short_fingerprint,
     split_sample,
     tag_notes,
 )
@@ -175,7 +175,7 @@ def _overview_page(
         "## Protocols",
         _signatures(results, statistics),
         "## Provenance",
-        *_provenance(results),
+        *provenance(results),
     )
 
 
@@ -224,63 +224,6 @@ def _fitting(subsets: Iterable[str], bases: Sequence[str]) -> list[str]:
         if fitting:
             return fitting
     return [] if bases else listed
-
-
-def _provenance(results: Sequence[Result]) -> list[str]:
-    """Weights, commit, machine and date: a table with a row for each way of measuring an encoder; its notes."""
-    groups: dict[tuple[str, str, str, str, str, str], list[Result]] = {}
-    for r in results:
-        key = (r.encoder, r.fingerprint, r.spec, _commit(r), _hardware(r), _versions(r))
-        groups.setdefault(key, []).append(r)
-    hardware = sorted({key[4] for key in groups} - {""})
-    versions = sorted({key[5] for key in groups} - {""})
-    rows = []
-    for (encoder, fingerprint, spec, commit, machine, packages), group in sorted(groups.items()):
-        cells = (
-            Cell(encoder),
-            Cell(short_fingerprint(fingerprint)),
-            Cell(spec or None),
-            Cell(", ".join(task_order(r.task for r in group))),
-            Cell(commit or None),
-            Cell(_days(r.created for r in group)),
-            Cell(f"H{hardware.index(machine) + 1}" if machine else None),
-            Cell(f"V{versions.index(packages) + 1}" if packages else None),
-        )
-        rows.append(Row(cells))
-    heads = ("encoder", "fingerprint", "spec", "tasks", "commit", "created", "hardware", "versions")
-    columns = tuple(Column(head, is_number=False) for head in heads)
-    notes = [
-        "- fingerprint: of weights and options; a long one is cut, and what follows `#` is from its sha256",
-        "- commit: of the harness; (changed): its code was changed since",
-        *(f"- H{i}: {escaping.markdown(text)}" for i, text in enumerate(hardware, start=1)),
-        *(f"- V{i}: {escaping.markdown(text)}" for i, text in enumerate(versions, start=1)),
-    ]
-    return [markdown_grid(Table("Provenance", columns, tuple(rows))), "\n".join(notes)]
-
-
-def _commit(result: Result) -> str:
-    if not result.git:
-        return ""
-    return result.git.commit[:7] + (" (changed)" if result.git.dirty else "")
-
-
-def _hardware(result: Result) -> str:
-    form = {"processor": "{}", "cores": "{} cores", "memory_gib": "{} GiB", "device": "device {}"}
-    known = [text.format(result.hardware[key]) for key, text in form.items() if key in result.hardware]
-    other = [f"{key} {result.hardware[key]}" for key in sorted(result.hardware.keys() - form.keys())]
-    return ", ".join(known + other)
-
-
-def _versions(result: Result) -> str:
-    names = sorted(result.versions, key=lambda name: (name != "python", name))
-    return ", ".join(f"{name} {result.versions[name]}" for name in names)
-
-
-def _days(created: Iterable[str]) -> str | None:
-    days = sorted({moment[:10] for moment in created} - {""})
-    if not days:
-        return None
-    return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
 
 
 def _task_page(

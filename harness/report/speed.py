@@ -11,6 +11,7 @@ from typing import Any
 from harness.core import escaping
 from harness.report.cells import Cell, CellKind, Column, Note, Row, Table
 from harness.report.markdown import markdown
+from harness.report.provenance import commit_text, hardware_text, versions_text
 from harness.report.tables import short_fingerprint
 from harness.results.records import Result
 from harness.speed.store import Cell as Speed
@@ -18,7 +19,6 @@ from harness.speed.store import Figure, Measurement, figure
 
 _LENGTHS = ("short", "medium", "long")
 _MB = 1e6
-_FORM = {"processor": "{}", "cores": "{} cores", "memory_gib": "{} GiB", "device": "device {}", "threads": "{} threads"}
 
 
 def speed_tables(measured: Sequence[Measurement]) -> list[Table]:
@@ -170,9 +170,7 @@ def _disk(one: Measurement) -> Cell:
 
 def setup_text(one: Measurement) -> str:
     """The machine, its device and the threads in one line."""
-    known: dict[str, object] = {**one.hardware, "threads": one.threads}
-    texts = [form.format(known[key]) for key, form in _FORM.items() if key in known]
-    return ", ".join(texts + [f"{key} {known[key]}" for key in sorted(known.keys() - _FORM.keys())])
+    return hardware_text({**one.hardware, "threads": one.threads})
 
 
 def cost_columns(encoders: Sequence[str], results: Iterable[Result], measured: Iterable[Measurement]) -> Costs:
@@ -286,12 +284,7 @@ def speed_page(measured: Sequence[Measurement], head: str) -> str:
         ordered = sorted(of_setup, key=_seconds_a_text)
         parts.append(f"## {escaping.markdown(setup)}")
         parts += [markdown(table, level=3) for table in speed_tables(ordered)]
-        lines = [
-            f"- {escaping.markdown(f'{one.encoder}: {one.created[:10]}, commit {_commit(one)}, fingerprint ')}"
-            f"{escaping.code(short_fingerprint(one.fingerprint))}, {escaping.markdown(_versions(one))}"
-            for one in ordered
-        ]
-        parts.append("\n".join(lines))
+        parts.append("\n".join(_origin(one) for one in ordered))
     return "\n\n".join(parts) + "\n"
 
 
@@ -300,9 +293,8 @@ def _seconds_a_text(one: Measurement) -> tuple[float, str]:
     return (1 / many.sentences_per_s.median if many else float("inf"), one.encoder)
 
 
-def _commit(one: Measurement) -> str:
-    return one.git.commit[:7] + (" (changed)" if one.git.dirty else "") if one.git else "unknown"
-
-
-def _versions(one: Measurement) -> str:
-    return ", ".join(f"{name} {version}" for name, version in sorted(one.versions.items()))
+def _origin(one: Measurement) -> str:
+    """A line of Markdown: when, with which code and which versions it was measured."""
+    measured = f"{one.encoder}: {one.created[:10]}, commit {commit_text(one.git) or 'unknown'}, fingerprint "
+    fingerprint = escaping.code(short_fingerprint(one.fingerprint))
+    return f"- {escaping.markdown(measured)}{fingerprint}, {escaping.markdown(versions_text(one.versions))}"

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
@@ -43,6 +44,8 @@ def serve(commands: IO[str], answers: IO[str]) -> None:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # `sys.exit`, a panic of Rust code
+            if os.environ.get("HARNESS_DEBUG"):
+                traceback.print_exc()
             answer = {"error": one_line(error)}
         print(json.dumps(answer), file=answers, flush=True)
 
@@ -72,7 +75,8 @@ class _Worker:
             "size_bytes": _count(encoder, "size_bytes"),
             "n_parameters": _count(encoder, "n_parameters"),
             "max_length": _count(encoder, "max_length"),
-            "device": str(getattr(encoder, "device", None) or "cpu"),
+            "device": (device := str(getattr(encoder, "device", None) or "cpu")),
+            "gpu": _gpu(device),
             "threads": n_threads(),
             "versions": provenance.versions(encoder_info(checked.head).modules),
             "seconds": seconds,
@@ -170,6 +174,14 @@ def _memory_mb() -> tuple[float, float] | tuple[None, None]:
         return None, None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
     return peak, peak
+
+
+def _gpu(device: str) -> str | None:
+    """The name of a GPU, of a device as PyTorch names it."""
+    torch = sys.modules.get("torch")
+    if torch is None or not device.startswith("cuda") or not torch.cuda.is_initialized():
+        return None
+    return str(torch.cuda.get_device_name(device))
 
 
 def _device_memory_mb() -> float | None:

@@ -67,6 +67,7 @@ class _Opened:
     n_parameters: Count | None
     max_length: Count | None
     device: str
+    gpu: str | None
     threads: Count
     versions: dict[str, str]
     seconds: Amount
@@ -262,11 +263,12 @@ class _Subject:
     def finish(self) -> None:
         """Keep what was measured in the way for which it was prepared."""
         for length, rounds in self._rounds.items():
-            seconds = [round(one.seconds, 6) for one in rounds]
+            seconds = [max(1e-6, round(one.seconds, 6)) for one in rounds]
             self._cells.append(Cell(length, self._way, self._batch, rounds[0].n, rounds[0].characters, seconds))
 
     def measurement(self, session: str) -> Measurement:
         """All that was measured."""
+        gpu: provenance.Hardware = {"gpu": self._opened.gpu} if self._opened.gpu else {}
         return Measurement(
             encoder=self.name,
             fingerprint=self._opened.fingerprint,
@@ -281,7 +283,7 @@ class _Subject:
             device_memory_mb=self._device_memory,
             cells=self._cells,
             threads=self._opened.threads,
-            hardware={**provenance.hardware(), "device": self._opened.device},
+            hardware=provenance.hardware() | {"device": self._opened.device} | gpu,
             versions=self._opened.versions,
             git=provenance.git_state(),
             texts=digest(),

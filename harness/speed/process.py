@@ -49,11 +49,13 @@ class Child:
     def __enter__(self) -> Child:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """End the process, and what it has started, whatever it is doing."""
-        with suppress(OSError):  # it has gone
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """End the process, and what it has started, whatever it is doing; after an error at once."""
+        with suppress(OSError, subprocess.TimeoutExpired):  # it has gone; it is doing something
             assert self._process.stdin
             self._process.stdin.close()
+            if kind is None:
+                self._process.wait(_GRACE)
         if os.name == "posix":
             with suppress(OSError):
                 os.killpg(self._process.pid, signal.SIGKILL)

@@ -26,7 +26,7 @@ def test_the_tables_in_full() -> None:
     assert rows[8] == ["muse", load, memory, "32.9", "68,927,232", "512", "2,048", "–"]
     assert rows[9] == ["e5", load, memory, "–", "–", "512", "2,048", "512"]
     assert "with muse, in the same rounds" in printed
-    assert "measured on: Made-up CPU, 2 cores, 8 GiB, device cpu, 2 threads" in printed
+    assert "measured on: Made-up CPU, 2 cores, 8 GiB, device cpu, threads 2" in printed
 
 
 def test_only_encoders_of_one_command_are_compared() -> None:
@@ -58,10 +58,10 @@ def test_what_encoders_cost_stands_beside_their_scores() -> None:
     }
     assert floor.count("–") >= 6
     assert "- [What encoders cost](speed.md)" in lines
-    assert "- speed and memory: measured on Made-up CPU, 2 cores, 8 GiB, device cpu, 2 threads" in lines
+    assert "- speed and memory: measured on Made-up CPU, 2 cores, 8 GiB, device cpu, threads 2" in lines
     page = pages["speed.md"]
     assert page.index("| muse ") < page.index("| e5 ")  # the fastest first
-    assert "- muse: 2025-01-02, commit 6e8a559, fingerprint `muse-1`, numpy 2.3.0, python 3.11.9" in page
+    assert "- muse: 2025-01-02, commit 6e8a559, fingerprint `muse-1`, python 3.11.9, numpy 2.3.0" in page
 
 
 def test_without_measurements_there_is_nothing_of_it() -> None:
@@ -91,8 +91,8 @@ def test_another_machine_other_threads_and_other_weights_have_a_mark() -> None:
     marked = {"b": "1,000 [a]", "c": "1,000 [b]", "d": "1,000 [c]", "e": "1,000 [d]"}
     assert speeds == {"a": "1,000", **marked, "f": "500"}
     notes = table.note_texts
-    assert "[a] b: speed and memory measured on Another CPU, 64 cores, 8 GiB, device cpu, 64 threads" in notes
-    assert any(note.startswith("[b] c: ") and note.endswith(" 1 threads") for note in notes)
+    assert "[a] b: speed and memory measured on Another CPU, 64 cores, 8 GiB, device cpu, threads 64" in notes
+    assert any(note.startswith("[b] c: ") and note.endswith(" threads 1") for note in notes)
     assert "[c] d: speed and memory of other weights or options than the scores (d-2)" in notes
     assert any(note.startswith("[d] e: ") and note.endswith("texts others") for note in notes)
 
