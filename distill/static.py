@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.adapters.huggingface import folder_bytes, folder_digest, legal_text, model_folder
+from baselines.adapters.huggingface import folder_digest, legal_text, model_folder
 from harness.core.errors import InputError
 from harness.core.files import refuse_special
 from harness.core.schema import read_json
@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 STUDENT = Path(__file__).parent / "models" / "student"
 _MODULES = "modules.json"
+_FILES = ("model.safetensors", "tokenizer.json")
 _BLOCK = 8192  # sentences at a time: their token numbers take some 10 MB
 
 
@@ -138,7 +139,7 @@ def load(location: str, *, name: str | None = None, truncate_dim: int | None = N
         from safetensors.numpy import load_file
         from tokenizers import Tokenizer
 
-        for file in ("model.safetensors", "tokenizer.json"):
+        for file in _FILES:
             refuse_special(files / file)
         table = token_vectors(load_file(files / "model.safetensors"))
         tokenizer = Tokenizer.from_file(str(files / "tokenizer.json"))
@@ -167,7 +168,7 @@ def load(location: str, *, name: str | None = None, truncate_dim: int | None = N
         is_normalised=is_normalised,
         dim=dim,
         prompt=prompt,
-        size_bytes=folder_bytes(folder),
+        size_bytes=sum((files / file).stat().st_size for file in _FILES),
     )
 
 

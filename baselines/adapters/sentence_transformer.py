@@ -41,6 +41,7 @@ class SentenceTransformerEncoder:
     The first module (the transformer) runs in `precision`; pooling and all that follows run in float32, so that
     vectors are not rounded a second time. The vector of a sentence depends on its neighbours in the batch by rounding
     only (less than 1e-6 in fp32; in bf16 about 1e-3 of its length, which may move the second decimal of a score).
+    Another number of threads changes the batches where there are fewer sentences than all of them together hold.
     """
 
     uses_lang = False

@@ -54,6 +54,8 @@ class TfHubEncoder:
     uses_lang = False
     size_bytes: int | None = None
     """Of the files that it was loaded from."""
+    n_parameters: int | None = None
+    """The numbers in its variables; None where they are not in the usual place."""
 
     def __init__(
         self,
@@ -69,7 +71,6 @@ class TfHubEncoder:
         import tensorflow as tf
 
         self.name, self.device = name, device
-        self.n_parameters = sum(int(np.prod(v.shape)) for model, _ in models for v in getattr(model, "variables", ()))
         self._max_chars, self._batch_size = max_chars, batch_size
         self._prepare: Callable[[Any], Any] | None = None
         with tf.device(device):
@@ -166,7 +167,18 @@ def load(
     )
     files = [path for folder, _ in folders for path in folder.rglob("*") if path.is_file()]
     encoder.size_bytes = sum(path.stat().st_size for path in files)
+    encoder.n_parameters = _n_parameters([folder for folder, _ in folders])
     return encoder
+
+
+def _n_parameters(folders: Sequence[Path]) -> int | None:
+    import tensorflow as tf
+
+    try:
+        variables = [v for folder in folders for v in tf.train.list_variables(str(folder / "variables" / "variables"))]
+    except Exception:  # of TensorFlow's own: a model without variables, one of version 1
+        return None
+    return sum(int(np.prod(shape)) for name, shape in variables if name.endswith("VARIABLE_VALUE"))
 
 
 def _trimmed(features: Mapping[str, Any]) -> dict[str, Any]:

