@@ -21,7 +21,7 @@ from harness.report.render import ENTRY_FORMATS
 def speed(
     encoders: Annotated[
         list[str],
-        typer.Argument(metavar="ENCODER...", show_default=False, help="Aliases, or KIND:LOCATION?option=value."),
+        typer.Argument(metavar="ENCODER", show_default=False, help="Aliases, or KIND:LOCATION?option=value."),
     ],
     threads: ThreadsOption = None,
     device: DeviceOption = None,
