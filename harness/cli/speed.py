@@ -44,7 +44,7 @@ def speed(
     Each encoder runs in processes of its own. The texts are bundled: ten languages, short, medium and long. Encoders
     take turns, round by round, so that ratios hold on a busy machine; the column `time` compares with the first one.
     Speeds are measured one text a call, many texts a call, and where an encoder has an option batch_size, with 32 and
-    256 too, unless a batch takes more than five seconds. Six encoders take about ten minutes; --repeats 2 is faster.
+    256 too, unless a call takes more than five seconds. Six encoders take about ten minutes; --repeats 2 is faster.
 
     A measurement replaces that of the same encoder, weights, machine, device and threads. `show` and `report` set it
     beside the scores.

@@ -44,7 +44,7 @@ class Plan:
         threads: of encoders; None: all cores.
         defaults: options for encoders that have them (`device`).
         seconds: that a pass takes, about; a call is never cut short.
-        longest: seconds above which a batch of a size of `BATCHES` is not measured.
+        longest: seconds of a call above which a batch size of `BATCHES` is not measured.
         patience: seconds in which an encoder must do what it is told.
     """
 
