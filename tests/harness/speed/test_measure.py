@@ -115,8 +115,8 @@ class Batches(Encoder):
             print(self.size, len(sentences), lang, n_threads(), file=file)
         return super().encode(sentences)
 
-def batches(*, batch_size: int = 4, uses_lang: bool = False):
-    encoder = Batches(ms=0.5)
+def batches(*, batch_size: int = 4, uses_lang: bool = False, ms: float = 0.02):
+    encoder = Batches(ms)
     encoder.size, encoder.uses_lang = batch_size, uses_lang
     return encoder
 '''
@@ -133,7 +133,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_known_speed_is_found_and_encoders_are_measured_in_turn() -> None:
-    plan = Plan(repeats=2, seconds=0.05)
+    plan = Plan(repeats=2, seconds=0.03)
     outcome = measure(["python:costs:stub?ms=0.5&name=fast", "python:costs:stub?ms=1.5&name=slow"], plan)
     assert outcome.failures == {}
     fast, slow = outcome.measured
@@ -250,7 +250,7 @@ def test_batch_sizes_and_threads() -> None:
 
 
 def test_a_batch_that_takes_too_long_is_left_out() -> None:
-    [one] = measure(["python:costs:batches"], Plan(repeats=1, seconds=0.01, threads=1, longest=0.1)).measured
+    [one] = measure(["python:costs:batches?ms=0.5"], Plan(repeats=1, seconds=0.01, threads=1, longest=0.1)).measured
     assert {cell.batch for cell in one.cells} == {1, 4, 32}  # 128 texts take 64 ms, 256 take 128
 
 
