@@ -14,8 +14,7 @@ from harness.report.markdown import markdown
 from harness.report.provenance import commit_text, hardware_text, versions_text
 from harness.report.tables import short_fingerprint
 from harness.results.records import Result
-from harness.speed.store import Cell as Speed
-from harness.speed.store import Figure, Measurement, figure
+from harness.speed.store import Figure, Measurement, Way, figure
 
 _LENGTHS = ("short", "medium", "long")
 _MB = 1e6
@@ -39,7 +38,8 @@ def long_speeds(measured: Sequence[Measurement]) -> list[dict[str, Any]]:
     entries = []
     for one in measured:
         for speed in one.cells:
-            times = _times(one, speed, measured)
+            theirs = _first(one, measured).cell(speed.way, speed.length, _size(speed.way, speed.batch))
+            times = figure(speed.ratios(theirs)) if theirs else None
             load, memory = figure(one.load_s), figure(one.memory_mb)
             entries.append(
                 {
@@ -90,7 +90,7 @@ def _speeds(measured: Sequence[Measurement]) -> Table:
             label = "one text" if way == "alone" else f"{batch or 'all'} (its own)" if way == "own" else str(batch)
             speeds = [_figure_cell(speed.sentences_per_s if speed else None) for speed in cells]
             characters = Cell(medium.characters_per_s if medium else None, "count")
-            times = _times(one, medium, measured) if medium else None
+            times = one.times(_first(one, measured), way, _size(way, batch))
             rows.append(Row((Cell(one.encoder), Cell(label), *speeds, characters, _times_cell(times))))
     firsts = {one.session: one.encoder for one in reversed(measured)}.values()
     repeats = sorted({len(speed.seconds) for one in measured for speed in one.cells})
@@ -99,8 +99,8 @@ def _speeds(measured: Sequence[Measurement]) -> Table:
         Note("a text: one, two or ten sentences, in ten languages; characters/s: of medium texts"),
         Note("batch: one text a call; or many texts a call, and the texts that the encoder takes at a time"),
         Note(
-            f"time: how many times as long a medium text takes as with {' or '.join(firsts)}, in the same rounds: the "
-            "median, [lowest, highest]"
+            f"time: how many times as long texts take as with {' or '.join(firsts)} in the same round, the geometric "
+            "mean over the lengths; the median of the rounds, [lowest, highest]"
         ),
         Note(f"rounds: {' or '.join(map(str, repeats))}, of all encoders in turn"),
     )
@@ -149,11 +149,14 @@ def _figure_cell(known: Figure | None, kind: CellKind | None = None) -> Cell:
     return Cell(known.median, kind, interval=interval)
 
 
-def _times(one: Measurement, speed: Speed, measured: Sequence[Measurement]) -> Figure | None:
-    """How many times as long a text takes as with the first encoder of the same command, encoding in the same way."""
-    first = next(other for other in measured if other.session == one.session)
-    other = first.cell(speed.way, speed.length, speed.batch if speed.way == "batch" else None)
-    return speed.times(other) if other else None
+def _first(one: Measurement, measured: Sequence[Measurement]) -> Measurement:
+    """The first encoder of the same command, with which others are compared."""
+    return next(other for other in measured if other.session == one.session)
+
+
+def _size(way: Way, batch: int | None) -> int | None:
+    """The batch size that two encoders must share to be compared: of those that were set, not of their own."""
+    return batch if way == "batch" else None
 
 
 def _times_cell(times: Figure | None) -> Cell:

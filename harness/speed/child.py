@@ -25,7 +25,8 @@ from harness.core.errors import one_line
 from harness.core.threads import limited, n_threads, using_threads
 from harness.encoders.encoder import Encoder, check_vectors
 from harness.encoders.registry import check_spec, encoder_info, load_encoder
-from harness.speed.texts import SENTENCES, Length, Text, taken
+from harness.speed.store import Length
+from harness.speed.texts import SENTENCES, Text, taken
 
 EXERCISE = 64
 """Texts of each length that are encoded to see how much memory that takes."""

@@ -21,8 +21,8 @@ from harness.core.schema import Amount, Count
 from harness.encoders.registry import check_spec
 from harness.encoders.spec import CheckedSpec, signature_of
 from harness.speed.process import Child, ChildError
-from harness.speed.store import Cell, Measurement, Way
-from harness.speed.texts import SENTENCES, Length, digest
+from harness.speed.store import Cell, Length, Measurement, Way
+from harness.speed.texts import SENTENCES, digest
 
 BATCHES = (32, 256)
 """Batch sizes that are measured beside the encoder's own, where it has an option for them."""

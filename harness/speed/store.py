@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from operator import attrgetter
 from pathlib import Path
-from statistics import median
-from typing import Annotated, Literal, NamedTuple
+from statistics import geometric_mean, median
+from typing import Annotated, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -22,6 +22,7 @@ from harness.core.schema import Amount, Count, Name, read_json
 Way = Literal["alone", "own", "batch"]
 """One text a call; many texts a call, as the encoder is by default; the same with a batch size that was set."""
 
+Length = Literal["short", "medium", "long"]
 _Positive = Annotated[int, msgspec.Meta(ge=1, le=10**12)]
 _Seconds = Annotated[float, msgspec.Meta(ge=1e-9, le=1e9)]
 
@@ -52,7 +53,7 @@ class Cell:
         seconds: that each round took, in the order of the rounds, which all encoders of a command share.
     """
 
-    length: Literal["short", "medium", "long"]
+    length: Length
     way: Way
     batch: _Positive | None
     n: _Positive
@@ -75,11 +76,10 @@ class Cell:
         """Milliseconds a text, the median."""
         return 1000 / self.sentences_per_s.median
 
-    def times(self, other: Cell) -> Figure:
-        """How many times as long a text takes as in a cell of the same command: of the rounds, which both have."""
+    def ratios(self, other: Cell) -> list[float]:
+        """How many times as long a text takes as in a cell of the same command, round by round."""
         pairs = zip(self.seconds, other.seconds, strict=False)
-        ratios = sorted((mine / self.n) / (theirs / other.n) for mine, theirs in pairs)
-        return Figure(median(ratios), ratios[0], ratios[-1])
+        return [(mine / self.n) / (theirs / other.n) for mine, theirs in pairs]
 
 
 @dataclass(frozen=True)
@@ -133,6 +133,16 @@ class Measurement:
         """The cell of one way and length (and, for the way `batch`, of one batch size), if it was measured."""
         fitting = (c for c in self.cells if (c.way, c.length) == (way, length) and batch in (None, c.batch))
         return next(fitting, None)
+
+    def times(self, other: Measurement, way: Way, batch: int | None = None) -> Figure | None:
+        """How many times as long texts take as with another encoder of the same command, encoded in the same way.
+
+        Of each round the geometric mean over the lengths that both have, then the median of the rounds, the lowest and
+        the highest; None if they have none.
+        """
+        cells = [(self.cell(way, length, batch), other.cell(way, length, batch)) for length in get_args(Length)]
+        by_length = [mine.ratios(theirs) for mine, theirs in cells if mine and theirs]
+        return figure(map(geometric_mean, zip(*by_length, strict=False)))
 
 
 class SpeedStore:

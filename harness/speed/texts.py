@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 from functools import cache
 from hashlib import sha256
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from harness.data.sources import SAMPLE_DIR
-
-Length = Literal["short", "medium", "long"]
+from harness.speed.store import Length
 
 SENTENCES: dict[Length, int] = {"short": 1, "medium": 2, "long": 10}
 """Sentences in a text of each class."""

@@ -25,7 +25,7 @@ def test_the_tables_in_full() -> None:
     load, memory = "1.5<br><sub>[1.2, 2.0]</sub>", "131<br><sub>[131, 132]</sub>"
     assert rows[8] == ["muse", load, memory, "32.9", "68,927,232", "512", "2,048", "–"]
     assert rows[9] == ["e5", load, memory, "–", "–", "512", "2,048", "512"]
-    assert "with muse, in the same rounds" in printed
+    assert "as with muse in the same round, the geometric mean over the lengths" in printed
     assert "measured on: Made-up CPU, 2 cores, 8 GiB, device cpu, threads 2" in printed
 
 

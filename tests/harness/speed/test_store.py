@@ -26,8 +26,14 @@ def test_a_ratio_is_the_median_of_the_rounds_not_the_ratio_of_medians() -> None:
     fast = Cell("medium", "own", None, 1000, 1, [1.0, 2.0, 4.0])
     slow = Cell("medium", "own", None, 10, 1, [0.3, 0.5, 1.2])
     ratios = np.array([0.03, 0.05, 0.12]) / np.array([0.001, 0.002, 0.004])
-    assert slow.times(fast) == pytest.approx((np.median(ratios), ratios.min(), ratios.max()))
-    assert fast.times(fast) == (1, 1, 1)
+    assert slow.ratios(fast) == pytest.approx(ratios) and fast.ratios(fast) == [1, 1, 1]
+    # Long texts take twice as long with the one, and as long as before with the other.
+    more = replace(slow, length="long", seconds=[0.6, 1.2, 2.4]), replace(fast, length="long")
+    one, other = measurement("one", 1.0, cells=[slow, more[0]]), measurement("other", 1.0, cells=[fast, more[1]])
+    long = np.array([0.06, 0.12, 0.24]) / np.array([0.001, 0.002, 0.004])
+    means = np.sqrt(ratios * long)
+    assert one.times(other, "own") == pytest.approx((np.median(means), means.min(), means.max()))
+    assert one.times(other, "alone") is None
 
 
 def test_what_is_stored_is_read_and_replaces_only_its_like(tmp_path: Path) -> None:

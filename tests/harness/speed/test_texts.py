@@ -4,7 +4,8 @@ from collections import Counter
 
 import pytest
 
-from harness.speed.texts import SENTENCES, Length, digest, taken, texts
+from harness.speed.store import Length
+from harness.speed.texts import SENTENCES, digest, taken, texts
 
 
 @pytest.mark.parametrize("length", SENTENCES)
