@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 STUDENT = Path(__file__).parent / "models" / "student"
 _MODULES = "modules.json"
+_FILES = ("model.safetensors", "tokenizer.json")
 _BLOCK = 8192  # sentences at a time: their token numbers take some 10 MB
 
 
@@ -70,6 +71,7 @@ class StaticEncoder:
         is_normalised: whether vectors are scaled to length 1 (before `dim` cuts them).
         dim: how many of the first components to keep; None: all.
         prompt: what every sentence begins with.
+        size_bytes: of the files that it was loaded from.
     """
 
     uses_lang = False
@@ -84,10 +86,12 @@ class StaticEncoder:
         is_normalised: bool = False,
         dim: int | None = None,
         prompt: str = "",
+        size_bytes: int | None = None,
     ):
         self.name = name
         self.dim = table.shape[1] if dim is None else dim
         self.fingerprint = f"{identity}|dim:{self.dim}|normalised:{is_normalised}"
+        self.n_parameters, self.size_bytes = table.size, size_bytes
         self._tokenizer, self._table = tokenizer, table
         self._is_normalised, self._prompt = is_normalised, prompt
 
@@ -134,7 +138,7 @@ def load(location: str, *, name: str | None = None) -> StaticEncoder:
         from safetensors.numpy import load_file
         from tokenizers import Tokenizer
 
-        for file in ("model.safetensors", "tokenizer.json"):
+        for file in _FILES:
             refuse_special(files / file)
         table = token_vectors(load_file(files / "model.safetensors"))
         tokenizer = Tokenizer.from_file(str(files / "tokenizer.json"))
@@ -153,9 +157,15 @@ def load(location: str, *, name: str | None = None) -> StaticEncoder:
     if not is_normalised:  # else the length is that of the whole vector
         table = np.ascontiguousarray(table[:, :dim])
     tokenizer.no_padding()
-    identity = f"static/sha256:{folder_digest(folder)[:16]}"
     return StaticEncoder(
-        tokenizer, table, identity, name=name or location, is_normalised=is_normalised, dim=dim, prompt=prompt
+        tokenizer,
+        table,
+        f"static/sha256:{folder_digest(folder)[:16]}",
+        name=name or location,
+        is_normalised=is_normalised,
+        dim=dim,
+        prompt=prompt,
+        size_bytes=sum((files / file).stat().st_size for file in _FILES),
     )
 
 

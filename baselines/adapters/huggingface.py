@@ -52,6 +52,12 @@ class Source:
     revision: str | None = None
     is_local: bool = True
 
+    @property
+    def size_bytes(self) -> int | None:
+        """Bytes of the files that are read to open it; None where they are not in the usual place of a download."""
+        folder = Path(self.path) if self.revision is None else cached_snapshot(self.path, self.revision)
+        return folder_bytes(folder) if folder else None
+
 
 def open_model(location: str, revision: str | None, load: Callable[[Source], T]) -> tuple[T, Source]:
     """Load the model at `location`, a folder or a hub id, with `load`; from the hub's local cache where it is there.
@@ -109,6 +115,17 @@ def folder_digest(folder: Path) -> str:
         return joint_digest(folder, (path for path in _files_of(folder) if _is_read(path.relative_to(folder))))
     except OSError as error:
         raise InputError(f"{error.filename}: cannot be read ({error.strerror})") from None
+
+
+def folder_bytes(folder: Path) -> int:
+    """The size of a model folder's files, those aside that do not count in `folder_digest`.
+
+    Where weights are there as safetensors, a second copy in PyTorch's form (`pytorch_model.bin`) is not read.
+    """
+    files = [path for path in _files_of(folder) if _is_read(path.relative_to(folder))]
+    with_safetensors = {path.parent for path in files if path.suffix == ".safetensors"}
+    read = (path for path in files if not (path.suffix == ".bin" and path.parent in with_safetensors))
+    return sum(path.stat().st_size for path in read)
 
 
 def _is_read(path: Path) -> bool:

@@ -41,9 +41,12 @@ class SentenceTransformerEncoder:
     The first module (the transformer) runs in `precision`; pooling and all that follows run in float32, so that
     vectors are not rounded a second time. The vector of a sentence depends on its neighbours in the batch by rounding
     only (less than 1e-6 in fp32; in bf16 about 1e-3 of its length, which may move the second decimal of a score).
+    Another number of threads changes the batches where there are fewer sentences than all of them together hold.
     """
 
     uses_lang = False
+    size_bytes: int | None = None
+    """Of the files that the model was loaded from, where that is known."""
 
     def __init__(
         self,
@@ -73,6 +76,17 @@ class SentenceTransformerEncoder:
             "truncate_dim": None,  # of old: an option that this adapter had; stored fingerprints name it
         }
         self.fingerprint = "|".join([identity, *(f"{key}:{value}" for key, value in shown.items())])
+
+    @property
+    def n_parameters(self) -> int:
+        """Of all modules of the model."""
+        return sum(parameter.numel() for parameter in self._model.parameters())
+
+    @property
+    def max_length(self) -> int | None:
+        """Tokens after which a sentence is cut; None where the model reads it whole."""
+        length: int | None = self._model.max_seq_length
+        return length
 
     @property
     def device(self) -> str:
@@ -151,7 +165,7 @@ def load(
     if prompt is not None and prompt_name is not None:
         raise InputError(f"{name or location}: give prompt or prompt_name, not both")
     model, source = open_model(location, revision, open_source)
-    return SentenceTransformerEncoder(
+    encoder = SentenceTransformerEncoder(
         model,
         f"sentence-transformers/{source.identity}",
         name=name or location,
@@ -160,6 +174,8 @@ def load(
         precision=precision,
         batch_size=batch_size,
     )
+    encoder.size_bytes = source.size_bytes
+    return encoder
 
 
 def load_pooled(
@@ -213,7 +229,7 @@ def load_pooled(
         return SentenceTransformer(modules=[transformer, pooled], device=device)
 
     model, source = open_model(location, revision, open_source)
-    return SentenceTransformerEncoder(
+    encoder = SentenceTransformerEncoder(
         model,
         f"mean-pooling/{source.identity}|pooling:{pooling}",
         name=name or location,
@@ -222,6 +238,8 @@ def load_pooled(
         precision=precision,
         batch_size=batch_size,
     )
+    encoder.size_bytes = source.size_bytes
+    return encoder
 
 
 def loader_of(location: Callable[[], str | Path], name: str) -> Callable[..., SentenceTransformerEncoder]:

@@ -19,6 +19,7 @@ from harness.cli.options import (
     DataDirOption,
     DeviceOption,
     ResultsOption,
+    ThreadsOption,
     filter_option,
     results_folder,
 )
@@ -76,6 +77,7 @@ def check(
     cache_dir: CacheDirOption = None,
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
+    threads: ThreadsOption = None,
     format: Annotated[
         Format, typer.Option(help="text: a table; github: annotations of GitHub Actions, then the table.")
     ] = Format.text,
@@ -101,8 +103,8 @@ def check(
     from harness.reproduction import render
     from harness.reproduction.repeat import FreshRun, Options, check_again, compare_runs
 
-    if run and (cached or device or batch_size):
-        raise InputError("--run measures nothing: leave out --cached, --device and --batch-size")
+    if run and (cached or device or batch_size or threads):
+        raise InputError("--run measures nothing: leave out --cached, --device, --batch-size and --threads")
     against = results_folder(against)
     if run and os.path.realpath(run) == os.path.realpath(against):  # unlike resolve(), of a loop of links too
         raise InputError(f"{run}: --run and --against name the same folder; every record would agree with itself")
@@ -218,6 +220,7 @@ def rerun(
     cache_dir: CacheDirOption = None,
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
+    threads: ThreadsOption = None,
 ) -> None:
     """Repeat one stored measurement (of an average, all that it is the mean of) and report the difference.
 

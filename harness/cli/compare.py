@@ -16,6 +16,7 @@ from harness.cli.options import (
     ResultsOption,
     SubsetOption,
     TaskOption,
+    ThreadsOption,
     format_option,
     results_folder,
 )
@@ -58,6 +59,7 @@ def compare(
     cache_dir: CacheDirOption = None,
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
+    threads: ThreadsOption = None,
     format: Annotated[str, format_option("an entry a set and pair of encoders")] = "table",
 ) -> None:
     """Compare encoders: differences with intervals and p-values per set and on average, and what may be concluded.

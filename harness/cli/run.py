@@ -17,6 +17,7 @@ from harness.cli.options import (
     ResultsOption,
     SubsetOption,
     TaskOption,
+    ThreadsOption,
     results_folder,
 )
 
@@ -55,6 +56,7 @@ def run(
     cache_dir: CacheDirOption = None,
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
+    threads: ThreadsOption = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what is stored.")] = False,
     replace: Annotated[
         bool,

@@ -42,6 +42,7 @@ def show(
 
     A value stands with its interval; the best ones, and those not significantly worse, are bold (marked * in plain
     text). Both were made by `run` and are kept in RESULTS/statistics/; without them nothing is bold.
+    What `speed` has measured of the encoders follows in a table.
 
     Cut and quantised vectors stand in tables only where --encoder names them, and are not ranked there; csv and json
     have them all. `leaderboard sweep` and the page sweep.md hold them against the full vectors.
@@ -54,10 +55,12 @@ def show(
     """
     from harness.core.errors import unknown_name
     from harness.report.render import render, render_long
+    from harness.report.speed import cost_table
     from harness.report.tables import boards, long_form, sort_entries, sort_rows
     from harness.results.records import Result, ResultStore
     from harness.results.selection import fold, select, stored
     from harness.results.statistics import StatisticsStore
+    from harness.speed.store import SpeedStore
 
     results = results_folder(results)
     if record is not None:
@@ -92,6 +95,8 @@ def show(
         return
     shown, folded = (chosen, []) if encoder else fold(chosen)
     tables = boards(shown, metrics=metrics, statistics=statistics, folded=folded)
+    if costs := cost_table(shown, SpeedStore(results).load()):
+        tables.append(costs)
     if published:
         from harness.report.published import published_boards
 

@@ -14,6 +14,7 @@ from harness.cli.options import (
     ResultsOption,
     SubsetOption,
     TaskOption,
+    ThreadsOption,
     format_option,
     results_folder,
 )
@@ -53,6 +54,7 @@ def sweep(
     cache_dir: CacheDirOption = None,
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
+    threads: ThreadsOption = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what is stored.")] = False,
     replace: Annotated[
         bool,

@@ -81,7 +81,7 @@ class Variant:
         return self.reduction.truncate_dim or self.base.dim
 
     @property
-    def n_bytes(self) -> int:
+    def vector_bytes(self) -> int:
         """Bytes that a vector takes in an index."""
         return n_bytes(self.dim, self.reduction.quantize)
 

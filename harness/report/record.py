@@ -54,6 +54,8 @@ def command(result: Result, root: Path) -> str | None:
     device = result.hardware.get("device", "cpu")
     if device != "cpu":
         words += ["--device", str(device)]
+    if result.threads not in (None, result.hardware.get("cores")):  # they were chosen
+        words += ["--threads", str(result.threads)]
     return shlex.join([*words, "--results", str(root), "--fresh"])
 
 
@@ -91,6 +93,9 @@ def as_text(result: Result, statistics: Statistics, root: Path) -> str:
         *(("file sha256", f"{digest}  {name}") for name, digest in result.dataset.files.items()),
         *(("version", f"{name} {version}") for name, version in result.versions.items()),
         *(("hardware", f"{name} {value}") for name, value in result.hardware.items()),
+        *([("threads", result.threads)] if result.threads else []),
+        *(("condition", f"{name} {value}") for name, value in result.conditions.items()),
+        *(("usage", f"{name} {value:,.12g}") for name, value in result.usage.items()),
         ("time", f"{result.wall_time_s} s, {_speed(result)}"),
         *(("tolerance", f"{name} {value}") for name, value in result.tolerance.items()),
     ]
@@ -111,6 +116,8 @@ def differences(old: Result, new: Result) -> list[tuple[str, str, str]]:
         ("commit", commit(old), commit(new)),
         *_by_key("version of ", old.versions, new.versions),
         *_by_key("hardware: ", old.hardware, new.hardware),
+        ("threads", old.threads or "–", new.threads or "–"),
+        *_by_key("condition: ", old.conditions, new.conditions),
         *_by_key("sha256 of ", old.dataset.files, new.dataset.files),
         ("signature", old.signature, new.signature),
         ("fingerprint", old.fingerprint, new.fingerprint),

@@ -15,6 +15,7 @@ from typing import Any
 from harness.core.errors import HarnessError, InputError, one_line
 from harness.core.files import temporary_folder
 from harness.core.names import Subset
+from harness.core.threads import n_threads
 from harness.data import DataDir, Source, bundled_sample
 from harness.encoders.cache import VectorCache
 from harness.encoders.encoder import Encoder
@@ -155,12 +156,24 @@ def measure_again(
                 run.progress.note(f"{name}: {why}")
                 fresh.problems |= dict.fromkeys(keys, _failed("encoder", why))
                 continue
+            _note_threads(by_spec[name, spec], run.progress)
             _measure(run, vectors.of(encoder), encoder, spec, plan, fresh, use_cached=options.use_cached)
     return fresh
 
 
 def _fingerprints(cache: VectorCache, records: Sequence[Result]) -> list[str]:
     return [*cache.fingerprints(), *(record.fingerprint for record in records)]
+
+
+def _note_threads(records: Sequence[Result], progress: Progress) -> None:
+    """Says which numbers of threads the records of an encoder name, if one of them is another than here."""
+    recorded = sorted({record.threads for record in records if record.threads} - {n_threads()})
+    if recorded:
+        listed = " and ".join(map(str, recorded))
+        progress.note(
+            f"{records[0].encoder}: recorded with {listed} threads, here {n_threads()}; the last bits of vectors may "
+            f"differ (--threads {recorded[0]})"
+        )
 
 
 def _refuse_code(specs: Mapping[str, str]) -> None:

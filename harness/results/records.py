@@ -108,7 +108,7 @@ class Result:
         created: UTC, ISO 8601.
         tolerance: where a repeat may be off by more than `leaderboard check` allows by default. Written by hand, and
             kept when the same is measured again.
-        threads: that encoded the vectors; None if it is not known or they differ.
+        threads: that the encoder might use when it made the vectors; None if it is not known or they differ.
         conditions: what else the vectors depend on by rounding (see `harness.encoders.encoder`).
         usage: what encoding the subset's distinct sentences took, of what the encoder counts (tokens, say).
         base: of cut or quantised vectors, the encoder whose vectors they were.

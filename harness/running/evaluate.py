@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.core.errors import HarnessError, InputError, NameTakenError, one_line
 from harness.core.names import check_name
+from harness.core.threads import using_threads
 from harness.encoders.cache import VectorCache
 from harness.encoders.encoder import Encoder
 from harness.encoders.reduction import Reduction
@@ -125,6 +126,7 @@ def evaluate(
     save_rows: str | None = None,
     device: str | None = None,
     batch_size: int | None = None,
+    threads: int | None = None,
 ) -> list[Result]:
     """Measure one encoder.
 
@@ -141,6 +143,7 @@ def evaluate(
         save_rows: "npz", "jsonl" or "parquet": keep the per-item rows below `results` in this format, and measure again
             what is stored without them; by default they are kept as "npz" of what is measured anyway.
         device, batch_size: for encoders that are named and have such options.
+        threads: for encoding on a CPU, and for BLAS, OpenMP and PyTorch as long as this runs; all cores by default.
 
     Returns:
         One result a subset, and the averages that they complete.
@@ -163,7 +166,10 @@ def evaluate(
         save_rows=save_rows,
         defaults={"device": device, "batch_size": batch_size},
     )
-    outcome = run_suite(request)
+    if threads is not None and threads < 1:
+        raise InputError(f"threads must be at least 1, not {threads}")
+    with using_threads(threads):
+        outcome = run_suite(request)
     for failure in outcome.failures:
         if isinstance(failure.error, HarnessError) or not failure.subset:
             raise failure.error

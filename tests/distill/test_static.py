@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from distill.static import load
+from distill.static import STUDENT, load
 from harness.core.errors import InputError
 from harness.encoders.registry import load_encoder
 from harness.testing import SENTENCES, check_encoder
@@ -228,3 +228,14 @@ def test_dimensions_that_are_not_there(tmp_path, truncate_dim):
     write_static(tmp_path / "m")
     with pytest.raises(InputError, match=f"truncate_dim must be 1 (to 12|or more), not {truncate_dim}"):
         load_encoder(f"static:{tmp_path / 'm'}?truncate_dim={truncate_dim}")
+
+
+def test_size_and_parameters():
+    from safetensors import safe_open
+
+    encoder = load(str(STUDENT))
+    with safe_open(STUDENT / "model.safetensors", framework="numpy") as file:
+        tokens, dim = file.get_slice("embeddings").get_shape()
+    assert encoder.n_parameters == tokens * dim
+    read = ("model.safetensors", "tokenizer.json")
+    assert encoder.size_bytes == sum((STUDENT / name).stat().st_size for name in read)

@@ -9,8 +9,10 @@ import pytest
 from tiny_models import SENTENCES, write_bert, write_sentence_transformer, write_xlm_r
 
 from baselines.adapters import huggingface
+from baselines.adapters.huggingface import folder_bytes
 from baselines.adapters.sentence_transformer import load
 from harness.core.errors import InputError
+from harness.core.threads import using_threads
 from harness.encoders.registry import encoder_info, encoder_names, load_encoder
 from harness.encoders.variant import binary, int8
 from harness.testing import check_encoder
@@ -389,3 +391,33 @@ def test_a_folder_never_stands_for_the_model_of_an_alias(folder, tmp_path, monke
     with pytest.raises(InputError, match="has the name of the hub's model"):
         load_encoder("labse")
     assert load_encoder("sentence-transformers:./sentence-transformers/LaBSE").dim == 16
+
+
+def test_size_parameters_and_length(folder, tmp_path):
+    from safetensors import safe_open
+
+    encoder = load(str(folder))
+    weights = [path for path in folder.rglob("*.safetensors")]
+    expected = 0
+    for path in weights:
+        with safe_open(path, framework="numpy") as file:
+            expected += sum(file.get_tensor(name).size for name in file.keys())  # noqa: SIM118
+    assert encoder.n_parameters == expected and encoder.max_length == 40
+    assert load(str(folder), max_length=12).max_length == 12
+    assert encoder.size_bytes >= sum(path.stat().st_size for path in weights)
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    (copy / "README.md").write_text("x" * 1000)
+    (copy / "pytorch_model.bin").write_text("x" * 1000)  # beside model.safetensors, which is read in its place
+    assert folder_bytes(copy) == encoder.size_bytes
+    (copy / "more.json").write_text("x" * 1000)
+    assert folder_bytes(copy) == encoder.size_bytes + 1000
+
+
+def test_vectors_depend_on_the_number_of_threads_only_where_there_are_few_sentences(folder):
+    encoder = load(str(folder), batch_size=2)
+    with using_threads(1):
+        alone = encoder.encode(SENTENCES)
+    with using_threads(4):  # a batch of two for each thread, and each batch runs in one
+        np.testing.assert_array_equal(encoder.encode(SENTENCES), alone)
+    with using_threads(8):  # a sentence for each thread: other batches
+        np.testing.assert_allclose(encoder.encode(SENTENCES), alone, atol=1e-6)
