@@ -388,10 +388,9 @@ def _session(name: str, path: Path, device: str) -> Any:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = None
     if provider in onnxruntime.get_available_providers():
-        session = onnxruntime.InferenceSession(
-            str(path), options, providers=[(provider, {"device_id": number} if number else {})]
-        )
-    # It falls back to the CPU, with a warning alone, where a library of the provider's is missing.
+        providers = [(provider, {"device_id": number} if number else {})]
+        session = onnxruntime.InferenceSession(str(path), options, providers=providers, enable_fallback=0)
+    # Where a library of the provider's is missing, the CPU takes its place without an error.
     if session is None or provider not in session.get_providers():
         has = ", ".join(onnxruntime.get_available_providers())
         raise InputError(f"{name}: onnxruntime has no {provider} here (only {has}); give device=cpu")
