@@ -168,10 +168,11 @@ def _write_graph(transformer: Any, path: Path) -> None:
 def _quantise(source: Path, target: Path) -> None:
     """Write a graph with its matrices, token vectors included, in int8; activations are scaled as they come.
 
-    Of the sentences of STS 2017 en-en, all-MiniLM-L6-v2's vectors have a cosine of 0.994 with those in float32, with a
-    scale for each column; with one scale for a matrix it is 0.966. Weights of 7 bits (`reduce_range`), which processors
-    without VNNI instructions need, leave 0.993; without scales for columns 0.874. Token vectors in int8 as well cost
-    0.0003, and the file is 23 MB in place of 59.
+    A scale for each column is what matters: on STS 2017 en-en, all-MiniLM-L6-v2's vectors then have a mean cosine of
+    0.994 with those in float32, and 0.966 with one scale for a matrix. Weights have 7 bits (`reduce_range`), as without
+    VNNI instructions a processor's sums of 8-bit products are cut off: the cosine is 0.993 (e5-small-q4: 0.9969 in
+    place of 0.9972), no score is lower, and vectors are the same on all processors. Token vectors in int8 cost 0.0003,
+    and the file is 23 MB in place of 59.
     """
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -180,8 +181,9 @@ def _quantise(source: Path, target: Path) -> None:
         target,
         op_types_to_quantize=["MatMul", "Gemm", "Gather"],
         per_channel=True,
+        reduce_range=True,
         weight_type=QuantType.QInt8,
-        use_external_data_format=source.stat().st_size < sum(p.stat().st_size for p in source.parent.iterdir()),
+        use_external_data_format=len(list(source.parent.iterdir())) > 1,
     )
 
 

@@ -1,4 +1,4 @@
-"""`leaderboard export-onnx` through PyTorch's own exporter, and `onnx:` against the adapter of sentence-transformers."""
+"""`leaderboard export-onnx` through PyTorch's own exporter, and `onnx:` against `sentence-transformers:`."""
 
 import json
 import shutil

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-WORDS = "[PAD] [UNK] [CLS] [SEP] a man is playing the guitar ein mann spielt gitarre query : A".split()
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *("a", "man", "is", "playing", "the", "guitar")]
+WORDS += ["ein", "mann", "spielt", "gitarre", "query", ":", "A"]
 TEXTS = [
     "a man is playing the guitar",
     "ein mann",

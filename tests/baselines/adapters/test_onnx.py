@@ -1,4 +1,4 @@
-"""`onnx:DIR` on a tiny graph, against plain NumPy; no torch. (tests/baselines/test_export_onnx.py has PyTorch's side.)"""
+"""`onnx:DIR` on a tiny graph, against plain NumPy, without torch. (`test_export_onnx.py` has PyTorch's side.)"""
 
 import json
 import random
@@ -125,7 +125,8 @@ def test_prompts(tmp_path):
     same(load(folder, prompt="").encode(TEXTS), by_hand())
     same(load(folder, prompt_name="none").encode(TEXTS), by_hand())
     same(load(folder, prompt_name="a").encode(TEXTS), by_hand([f"a {text}" for text in TEXTS]))
-    assert load(folder).fingerprint == load(folder, prompt="query : ").fingerprint != load(folder, prompt="").fingerprint
+    assert load(folder).fingerprint == load(folder, prompt="query : ").fingerprint
+    assert load(folder).fingerprint != load(folder, prompt="").fingerprint
     for options, message in [
         ({"prompt_name": "b"}, "no prompt 'b'; it has query, a, none"),
         ({"prompt_name": "a", "prompt": "a"}, "prompt or prompt_name, not both"),
@@ -196,6 +197,11 @@ def test_a_graph_whose_scales_are_those_of_the_batch_gets_one_sentence_at_a_time
     assert load(str(folder)).fingerprint == load(str(folder), batch_size=2).fingerprint
 
 
+def test_so_does_a_graph_that_is_not_told_of_padding(tmp_path):
+    folder = str(write_model(tmp_path / "m", inputs=("input_ids",)))
+    assert load(folder, batch_size=2).fingerprint == f"{load(folder).fingerprint}|batch_size:2"
+
+
 def test_fingerprint_is_of_the_files_that_are_read(tmp_path):
     def fingerprint(folder, **options):
         return load(str(folder), **options).fingerprint
@@ -255,7 +261,9 @@ def test_what_is_found_in_a_file_is_what_the_onnx_library_finds(tmp_path):
         tensor.external_data.add(key="location", value=location)
         return tensor
 
-    inner = helper.make_graph([helper.make_node("Constant", [], ["c"], value=tensor("one"))], "g", [], [], [tensor("2")])
+    inner = helper.make_graph(
+        [helper.make_node("Constant", [], ["c"], value=tensor("one"))], "g", [], [], [tensor("2")]
+    )
     node = helper.make_node("If", ["x"], ["y"], then_branch=inner, else_branch=inner)
     graph = helper.make_graph([node], "outer", [], [], [tensor("three")])
     function = helper.make_function(
@@ -270,7 +278,7 @@ def test_what_is_found_in_a_file_is_what_the_onnx_library_finds(tmp_path):
         if entry.key == "location"
     }
     (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
-    for name in "one 2 three f".split():
+    for name in ("one", "2", "three", "f"):
         (tmp_path / name).write_bytes(b"")
     content = read_onnx(tmp_path / "model.onnx")
     assert content.external == found | {"f"} == {"one", "2", "three", "f"}
@@ -351,7 +359,10 @@ def _other_task(folder):
         (_empty, "no ONNX model, or a damaged one"),
         (_text, "no ONNX model, or a damaged one"),
         (_none, r"no onnx/model.onnx or model.onnx; give file=onnx/model_O4.onnx"),
-        (_of_fewer_tokens, r"cannot be run \(.*out of data bounds.*\); copy it again, with the tokenizer.json that bel"),
+        (
+            _of_fewer_tokens,
+            r"cannot be run \(.*out of data bounds.*\); copy it again, with the tokenizer.json that bel",
+        ),
         (_of_a_decoder, r"asks for past_key_values.0.key \(tensor\(int64\)\), which a sentence encoder does not have"),
         (_of_one_size, "of the shape 1 x 128 alone"),
         (_no_tokenizer, r"tokenizer.json: no such file"),
