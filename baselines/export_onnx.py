@@ -29,6 +29,7 @@ _OPSET = 18  # the first with all that the exporter writes without conversion
 _LARGEST = 1.9e9  # bytes of weights; a file of protobuf's ends at 2 GB
 _TOLERANCE = 1e-4
 _BATCH_SIZES = (1, 3, 16)
+_LONGEST_TEXT = 512
 _LONG = "the committee had met twice before without result "
 
 
@@ -188,10 +189,10 @@ def _quantise(source: Path, target: Path) -> None:
 
 
 def _texts(encoder: SentenceTransformerEncoder) -> list[str]:
-    """Sentences in several scripts, and of any length up to where they are cut."""
+    """Sentences in several scripts, and of lengths up to where they are cut, or to 512 words."""
     from harness.testing import SENTENCES
 
-    longest = encoder.model.max_seq_length or 512
+    longest = min(encoder.model.max_seq_length or _LONGEST_TEXT, _LONGEST_TEXT)
     words = _LONG * (longest // len(_LONG.split()) + 1)
     return [*SENTENCES, "", *(" ".join(words.split()[:n]) for n in (1, 2, 5, 40, longest // 2, longest))]
 

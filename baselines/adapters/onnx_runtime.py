@@ -131,7 +131,7 @@ class OnnxEncoder:
         self._batch_size = batch_size or (1 if graph.depends_on_batch else _BATCH)
         last_token = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
         row = np.full((2, _MIN_LENGTH), [[last_token], [0]])
-        self.dim = min(self._encode_batch([row], truncate_dim).shape[1], truncate_dim or np.iinfo(np.int64).max)
+        self.dim = self._encode_batch([row], truncate_dim).shape[1]
         cut = tokenizer.truncation["max_length"] if tokenizer.truncation else None
         self.fingerprint = f"{identity}|prompt:{prompt}|max_length:{cut}"
         if graph.depends_on_batch and self._batch_size > 1:
@@ -165,6 +165,7 @@ class Graph:
     """An opened ONNX graph, from token numbers to the vectors of tokens or of sentences.
 
     Args:
+        path: its file, for errors.
         session: an `onnxruntime.InferenceSession`.
         pad_token: the number with which short sentences are filled up.
         depends_on_batch: whether a sentence's vector depends on the others of its batch by more than rounding.
@@ -174,17 +175,17 @@ class Graph:
         InputError: it asks for, or gives, something else.
     """
 
-    def __init__(self, session: Any, *, pad_token: int, depends_on_batch: bool, device: str):
-        self._session, self._pad_token, self.device = session, pad_token, device
-        self._types = {given.name: _integer_type(given) for given in session.get_inputs()}
+    def __init__(self, path: Path, session: Any, *, pad_token: int, depends_on_batch: bool, device: str):
+        self._path, self._session, self._pad_token, self.device = path, session, pad_token, device
+        self._types = {given.name: _integer_type(path, given) for given in session.get_inputs()}
         if "input_ids" not in self._types:
-            raise InputError("the graph does not ask for input_ids; it is no sentence encoder")
+            raise InputError(f"{path}: the graph does not ask for input_ids; it is no sentence encoder")
         self.depends_on_batch = depends_on_batch or "attention_mask" not in self._types
         outputs = [output.name for output in session.get_outputs()]
         known = ("sentence_embedding", "last_hidden_state", "token_embeddings")
         self._output = next((name for name in known if name in outputs), outputs[0])
         if self._output not in known and len(outputs) > 1:
-            raise InputError(f"the graph gives {', '.join(outputs)}, and none of {', '.join(known)}")
+            raise InputError(f"{path}: the graph gives {', '.join(outputs)}, and none of {', '.join(known)}")
 
     def run(self, rows: Sequence[NDArray[np.int64]], lengths: NDArray[np.int64]) -> Floats:
         """The vectors of tokens (n, tokens, dim), padding last, or of sentences (n, dim), in float32.
@@ -206,19 +207,19 @@ class Graph:
         given = {name: np.ascontiguousarray(features[name], kind) for name, kind in self._types.items()}
         (found,) = self._session.run([self._output], given)
         if not isinstance(found, np.ndarray) or found.ndim not in (2, 3) or len(found) != len(rows):
-            raise InputError(f"the graph's {self._output} is no array of vectors")
+            raise InputError(f"{self._path}: the graph's {self._output} is no array of vectors")
         return found.astype(np.float32, copy=False)
 
 
-def _integer_type(given: Any) -> type[np.integer[Any]]:
+def _integer_type(path: Path, given: Any) -> type[np.integer[Any]]:
     """The type of an input of a graph. Raises InputError for one that is not known here."""
     types: dict[str, type[np.integer[Any]]] = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
     if given.name not in ("input_ids", "attention_mask", "token_type_ids", "position_ids") or given.type not in types:
-        raise InputError(f"the graph asks for {given.name} ({given.type}), which a sentence encoder does not have")
+        raise InputError(f"{path}: asks for {given.name} ({given.type}), which a sentence encoder does not have")
     if any(isinstance(size, int) for size in given.shape):
         raise InputError(
-            f"the graph takes {given.name} of the shape {' x '.join(map(str, given.shape))} alone; export it with a "
-            "batch and a length that are dynamic"
+            f"{path}: takes {given.name} of the shape {' x '.join(map(str, given.shape))} alone; export it with a batch "
+            "and a length that are dynamic"
         )
     return types[given.type]
 
@@ -279,6 +280,7 @@ def load(
         session = _session(name, path, device or "cpu")
         return OnnxEncoder(
             Graph(
+                path,
                 session,
                 pad_token=config.pad_token_id or 0,
                 depends_on_batch=bool(content.operations & _SCALES_BY_BATCH),
