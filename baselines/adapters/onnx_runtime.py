@@ -5,19 +5,18 @@ export-onnx` makes such folders, and many models of the Hugging Face hub come so
 tokens, which are pooled here as the folder says, or with those of sentences. A model is data: no library of operations
 is loaded with it.
 
-Each CPU core runs its own batches with one thread. On two cores, all-MiniLM-L6-v2 takes 0.85 times (0.71 to 1.0) as long
-so as with onnxruntime's own way, all cores on one batch; and 8 sentences at a time take 0.8 times as long as 32, which
-do not fit the processor's cache where they are long.
+Each CPU core runs its own batches with one thread. All cores on one batch, which is onnxruntime's own way, takes 1.7
+times as long for all-MiniLM-L6-v2 on two cores that others use, too; sentences one at a time 1.6 times as long as 8 at
+a time, 32 at a time, which do not fit the processor's cache where they are long, 1.3 times (benchmarks/onnx_speed.py
+--settings).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,13 +26,13 @@ from baselines.adapters.model_files import (
     SETTINGS_FILE,
     Settings,
     listed_modules,
-    read_model_file,
     read_settings,
 )
 from baselines.adapters.numpy_modules import AfterTransformer, Floats, read_modules
 from baselines.adapters.onnx_file import read_onnx
+from baselines.adapters.tokenizer_files import open_tokenizer, read_config
 from harness.core.errors import InputError
-from harness.core.files import joint_digest, leads_out, refuse_special
+from harness.core.files import joint_digest, leads_out
 from harness.core.threads import n_threads
 from harness.encoders.registry import EncoderInfo, never
 
@@ -42,54 +41,11 @@ MODEL_FILES = "onnx/model.onnx", "model.onnx"
 
 _BATCH = 8
 _MAX_WORKERS = 16  # as of the adapters of PyTorch
-_MIN_LENGTH = 3  # the two special tokens and one of the sentence
-_LONGEST = 10**6  # tokenizers without a limit say 10^30
 _TOKENIZE_AT_ONCE = 4096
 _ERRORS_ONLY = 3
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 # These scale an activation by its extremes in the batch: neighbours, and padding, change a sentence's vector.
 _SCALES_BY_BATCH = {"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"}
-# RoBERTa and its kin number positions from the padding token's number + 1.
-_ROBERTA_KIN = {
-    *("camembert", "data2vec-text", "ibert", "longformer", "mpnet", "roberta", "roberta-prelayernorm", "xlm-roberta"),
-    *("xlm-roberta-xl", "xmod"),
-}
-
-_Count = Annotated[int, msgspec.Meta(ge=1)]
-
-
-@dataclass(frozen=True)
-class _SentenceConfig:
-    """What is read of `sentence_bert_config.json`."""
-
-    max_seq_length: _Count | None = None
-    do_lower_case: bool | None = None
-    transformer_task: str | None = None
-
-
-@dataclass(frozen=True)
-class _TokenizerConfig:
-    """What is read of `tokenizer_config.json`."""
-
-    model_max_length: int | float | None = None
-    truncation_side: Literal["left", "right"] | None = None
-
-
-@dataclass(frozen=True)
-class _Config:
-    """What is read of the transformer's `config.json`."""
-
-    model_type: str | None = None
-    max_position_embeddings: int | None = None
-    pad_token_id: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] | None = None
-
-    @property
-    def positions(self) -> int | None:
-        """How many tokens the model has positions for; None where it says nothing or takes any number."""
-        limit = self.max_position_embeddings
-        if limit is None or limit <= 0:
-            return None
-        return limit - (self.pad_token_id or 0) - 1 if self.model_type in _ROBERTA_KIN else limit
 
 
 class OnnxEncoder:
@@ -130,7 +86,7 @@ class OnnxEncoder:
         self._graph, self._tokenizer, self._after, self._prompt = graph, tokenizer, after, prompt
         self._batch_size = batch_size or (1 if graph.depends_on_batch else _BATCH)
         last_token = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
-        row = np.full((2, _MIN_LENGTH), [[last_token], [0]])
+        row = np.array([[last_token], [0]])
         self.dim = self._encode_batch([row], truncate_dim).shape[1]
         cut = tokenizer.truncation["max_length"] if tokenizer.truncation else None
         self.fingerprint = f"{identity}|prompt:{prompt}|max_length:{cut}"
@@ -218,8 +174,8 @@ def _integer_type(path: Path, given: Any) -> type[np.integer[Any]]:
         raise InputError(f"{path}: asks for {given.name} ({given.type}), which a sentence encoder does not have")
     if any(isinstance(size, int) for size in given.shape):
         raise InputError(
-            f"{path}: takes {given.name} of the shape {' x '.join(map(str, given.shape))} alone; export it with a batch "
-            "and a length that are dynamic"
+            f"{path}: takes {given.name} of the shape {' x '.join(map(str, given.shape))} alone; export it with a "
+            "batch and a length that are dynamic"
         )
     return types[given.type]
 
@@ -269,8 +225,8 @@ def load(
 
     path = _graph_file(folder, base, file)
     content = read_onnx(path)
-    config = _read(base / "config.json", _Config, "configuration")
-    tokenizer, tokenizer_files = _tokenizer(name, base, config, max_length)
+    config = read_config(base)
+    tokenizer, tokenizer_files = open_tokenizer(name, base, config, max_length)
     found = [
         *(folder / MODULES_FILE, folder / SETTINGS_FILE, base / "config.json", *after.files, *tokenizer_files, path),
         *(path.parent / other for other in content.external),
@@ -333,48 +289,6 @@ def _prompt(name: str, settings: Settings, prompt: str | None, prompt_name: str 
         known = ", ".join(settings.prompts or {}) or "none"
         raise InputError(f"{name}: the model has no prompt {chosen!r}; it has {known}")
     return (settings.prompts or {}).get(chosen or "") or ""
-
-
-def _tokenizer(name: str, base: Path, config: _Config, max_length: int | None) -> tuple[Any, list[Path]]:
-    """The tokenizer, which cuts sentences and does not pad them, and the files that were read. Raises InputError."""
-    from tokenizers import Tokenizer, normalizers
-
-    files = [base / file for file in ("tokenizer.json", "tokenizer_config.json", "sentence_bert_config.json")]
-    settings = _read(files[1], _TokenizerConfig, "configuration of a tokenizer")
-    sentences = _read(files[2], _SentenceConfig, "configuration of a transformer")
-    if sentences.transformer_task not in (None, "feature-extraction"):
-        raise InputError(f"{files[2]}: a model for {sentences.transformer_task}; only feature-extraction is done here")
-    refuse_special(files[0])
-    if not files[0].is_file():
-        raise InputError(f"{files[0]}: no such file, and no other form of a tokenizer is read here")
-    try:
-        tokenizer = Tokenizer.from_file(str(files[0]))
-    except Exception as error:  # the library raises bare exceptions
-        raise InputError(f"{files[0]}: no tokenizer ({str(error).splitlines()[0]}); copy the file again") from error
-    if sentences.do_lower_case:
-        others = [tokenizer.normalizer] if tokenizer.normalizer else []
-        tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase(), *others])
-    tokenizer.no_padding()
-    length = _length(name, sentences.max_seq_length or settings.model_max_length, config.positions, max_length)
-    if length is None:
-        tokenizer.no_truncation()
-    else:
-        tokenizer.enable_truncation(length, direction=settings.truncation_side or "right")
-    return tokenizer, files
-
-
-def _length(name: str, stored: float | None, positions: int | None, given: int | None) -> int | None:
-    """After how many tokens sentences are cut, as sentence-transformers does it; None: not at all."""
-    if given is not None:
-        if given < _MIN_LENGTH or (positions is not None and given > positions):
-            raise InputError(f"{name}: max_length must be {_MIN_LENGTH} to {positions or 'any number'}, not {given}")
-        return given
-    limits = [limit for limit in (stored, positions) if limit is not None and limit <= _LONGEST]
-    return max(int(min(limits)), _MIN_LENGTH) if limits else None
-
-
-def _read(path: Path, kind: type[Any], what: str) -> Any:
-    return read_model_file(path, kind, what) if path.is_file() else kind()
 
 
 def _session(name: str, path: Path, device: str) -> Any:

@@ -158,6 +158,17 @@ def test_what_cannot_be_exported(bert, tmp_path, monkeypatch):
     assert not (tmp_path / "new").exists()
 
 
+def test_a_model_without_a_tokenizer_file_cannot_be_exported(tmp_path):
+    from transformers import CanineConfig, CanineModel, CanineTokenizer
+
+    CanineTokenizer(model_max_length=32).save_pretrained(tmp_path / "canine")  # of characters, in Python
+    config = CanineConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=32)
+    config.max_position_embeddings, config.num_hash_buckets, config.downsampling_rate = 64, 16, 2
+    CanineModel(config).save_pretrained(tmp_path / "canine")
+    with pytest.raises(InputError, match=r"has no tokenizer.json, without which onnx: cannot read it"):
+        export_onnx(str(tmp_path / "canine"), tmp_path / "new")
+
+
 def test_a_folder_that_is_there_is_left_alone(tmp_path, leaderboard):
     (tmp_path / "out").mkdir()
     error = one_line_error(leaderboard("export-onnx", "minilm", "out"))
