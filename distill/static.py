@@ -11,46 +11,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.adapters.huggingface import folder_digest, legal_text, model_folder
+from baselines.adapters.huggingface import legal_text, model_folder
+from baselines.adapters.model_files import MODULES_FILE, listed_modules, read_model_file, read_settings
 from harness.core.errors import InputError
 from harness.core.files import refuse_special
-from harness.core.schema import read_json
 from harness.encoders.registry import EncoderInfo, never
 
-T = TypeVar("T")
-
 STUDENT = Path(__file__).parent / "models" / "student"
-_MODULES = "modules.json"
 _FILES = ("model.safetensors", "tokenizer.json")
 _BLOCK = 8192  # sentences at a time: their token numbers take some 10 MB
-
-
-@dataclass(frozen=True)
-class Module:
-    """What is read of an entry of `modules.json`."""
-
-    type: str
-    path: str = ""
-
-    @property
-    def kind(self) -> str:
-        """The class of the module, without its package."""
-        return self.type.rpartition(".")[2]
-
-
-@dataclass(frozen=True)
-class _Settings:
-    """What is read of `config_sentence_transformers.json`."""
-
-    prompts: dict[str, str | None] | None = None
-    default_prompt_name: str | None = None
-    truncate_dim: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
 @dataclass(frozen=True)
@@ -133,7 +107,7 @@ def load(location: str, *, name: str | None = None) -> StaticEncoder:
     if folder is None:
         raise InputError(f"no model folder {location!r}")
     files, is_normalised = module_folder(folder)
-    prompt, stored_dim = _settings(folder / "config_sentence_transformers.json")
+    settings = read_settings(folder)
     try:
         from safetensors.numpy import load_file
         from tokenizers import Tokenizer
@@ -153,7 +127,8 @@ def load(location: str, *, name: str | None = None) -> StaticEncoder:
             f"static model {location!r}: {len(table)} vectors for {n_tokens} tokens; "
             "tokenizer.json and model.safetensors do not belong together"
         )
-    dim = min(stored_dim or table.shape[1], table.shape[1])  # the folder may keep the first components only
+    # The folder may keep the first components only.
+    dim = min(settings.truncate_dim or table.shape[1], table.shape[1])
     if not is_normalised:  # else the length is that of the whole vector
         table = np.ascontiguousarray(table[:, :dim])
     tokenizer.no_padding()
@@ -164,7 +139,7 @@ def load(location: str, *, name: str | None = None) -> StaticEncoder:
         name=name or location,
         is_normalised=is_normalised,
         dim=dim,
-        prompt=prompt,
+        prompt=settings.default_prompt,
         size_bytes=sum((files / file).stat().st_size for file in _FILES),
     )
 
@@ -177,35 +152,10 @@ def module_folder(folder: Path) -> tuple[Path, bool]:
         return folder, config.is_file() and bool(read_model_file(config, _Config, "configuration").normalize)
     kinds = [module.kind for module in modules]
     if kinds not in (["StaticEmbedding"], ["StaticEmbedding", "Normalize"]):
-        raise InputError(f"{folder / _MODULES}: {' + '.join(kinds)} is no static model; use sentence-transformers:DIR")
+        raise InputError(
+            f"{folder / MODULES_FILE}: {' + '.join(kinds)} is no static model; use sentence-transformers:DIR"
+        )
     return folder / modules[0].path, len(kinds) == 2
-
-
-def listed_modules(folder: Path) -> list[Module] | None:
-    """The modules of a sentence-transformers model, in order; None where the folder does not list any.
-
-    Raises InputError if the list holds something else.
-    """
-    path = folder / _MODULES
-    return read_model_file(path, list[Module], "list of modules") if path.exists() else None
-
-
-def read_model_file(path: Path, kind: type[T], what: str) -> T:
-    """The content of a JSON file of a model's folder. Raises InputError if it is none, or no `what`."""
-    try:
-        return read_json(path, kind)
-    except ValueError as error:
-        raise InputError(f"{path}: no {what} ({error}); copy the model's folder again") from None
-
-
-def _settings(path: Path) -> tuple[str, int | None]:
-    """The prompt that sentence-transformers puts before every sentence, and how many components it keeps."""
-    if not path.is_file():
-        return "", None
-    settings = read_model_file(path, _Settings, "settings of sentence-transformers")
-    name = settings.default_prompt_name
-    prompt = (settings.prompts or {}).get(name) if name else None
-    return prompt or "", settings.truncate_dim
 
 
 def token_vectors(tensors: dict[str, NDArray[Any]]) -> NDArray[np.float32]:

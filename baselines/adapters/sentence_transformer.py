@@ -89,6 +89,16 @@ class SentenceTransformerEncoder:
         return length
 
     @property
+    def model(self) -> Any:
+        """The `SentenceTransformer`."""
+        return self._model
+
+    @property
+    def prompt(self) -> str:
+        """What every sentence begins with."""
+        return self._prompt
+
+    @property
     def device(self) -> str:
         """Where the model runs, as PyTorch names it."""
         return str(self._model.device)
