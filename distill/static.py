@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.adapters.huggingface import legal_text, model_folder
+from baselines.adapters.huggingface import folder_digest, legal_text, model_folder
 from baselines.adapters.model_files import MODULES_FILE, listed_modules, read_model_file, read_settings
 from harness.core.errors import InputError
 from harness.core.files import refuse_special
