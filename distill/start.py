@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baselines.adapters.huggingface import Source, folder_digest, model_folder, open_model
+from baselines.adapters.model_files import listed_modules
 from baselines.training.model_folder import Settings
 from baselines.training.nli import open_start, resolve_start
-from distill.static import listed_modules
 from distill.students import (
     Pruning,
     initial_table,

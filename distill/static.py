@@ -11,45 +11,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from baselines.adapters.huggingface import folder_digest, legal_text, model_folder
+from baselines.adapters.model_files import MODULES_FILE, listed_modules, read_model_file, read_settings
 from harness.core.errors import InputError
 from harness.core.files import refuse_special
-from harness.core.schema import read_json
 from harness.encoders.registry import EncoderInfo, never
 
-T = TypeVar("T")
-
 STUDENT = Path(__file__).parent / "models" / "student"
-_MODULES = "modules.json"
+_FILES = ("model.safetensors", "tokenizer.json")
 _BLOCK = 8192  # sentences at a time: their token numbers take some 10 MB
-
-
-@dataclass(frozen=True)
-class Module:
-    """What is read of an entry of `modules.json`."""
-
-    type: str
-    path: str = ""
-
-    @property
-    def kind(self) -> str:
-        """The class of the module, without its package."""
-        return self.type.rpartition(".")[2]
-
-
-@dataclass(frozen=True)
-class _Settings:
-    """What is read of `config_sentence_transformers.json`."""
-
-    prompts: dict[str, str | None] | None = None
-    default_prompt_name: str | None = None
-    truncate_dim: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +45,7 @@ class StaticEncoder:
         is_normalised: whether vectors are scaled to length 1 (before `dim` cuts them).
         dim: how many of the first components to keep; None: all.
         prompt: what every sentence begins with.
+        size_bytes: of the files that it was loaded from.
     """
 
     uses_lang = False
@@ -84,10 +60,12 @@ class StaticEncoder:
         is_normalised: bool = False,
         dim: int | None = None,
         prompt: str = "",
+        size_bytes: int | None = None,
     ):
         self.name = name
         self.dim = table.shape[1] if dim is None else dim
         self.fingerprint = f"{identity}|dim:{self.dim}|normalised:{is_normalised}"
+        self.n_parameters, self.size_bytes = table.size, size_bytes
         self._tokenizer, self._table = tokenizer, table
         self._is_normalised, self._prompt = is_normalised, prompt
 
@@ -115,13 +93,12 @@ class StaticEncoder:
         return means
 
 
-def load(location: str, *, name: str | None = None, truncate_dim: int | None = None) -> StaticEncoder:
+def load(location: str, *, name: str | None = None) -> StaticEncoder:
     """Open a folder with a static model.
 
     Args:
         location: the folder.
         name: under which results are stored.
-        truncate_dim: how many of the first components to keep (Matryoshka); None: as the folder says, else all.
 
     Raises:
         InputError: no such folder, a file in it that is missing or damaged, a model that has more than token vectors.
@@ -130,12 +107,12 @@ def load(location: str, *, name: str | None = None, truncate_dim: int | None = N
     if folder is None:
         raise InputError(f"no model folder {location!r}")
     files, is_normalised = module_folder(folder)
-    prompt, stored_dim = _settings(folder / "config_sentence_transformers.json")
+    settings = read_settings(folder)
     try:
         from safetensors.numpy import load_file
         from tokenizers import Tokenizer
 
-        for file in ("model.safetensors", "tokenizer.json"):
+        for file in _FILES:
             refuse_special(files / file)
         table = token_vectors(load_file(files / "model.safetensors"))
         tokenizer = Tokenizer.from_file(str(files / "tokenizer.json"))
@@ -150,15 +127,20 @@ def load(location: str, *, name: str | None = None, truncate_dim: int | None = N
             f"static model {location!r}: {len(table)} vectors for {n_tokens} tokens; "
             "tokenizer.json and model.safetensors do not belong together"
         )
-    if truncate_dim is not None and not 1 <= truncate_dim <= table.shape[1]:
-        raise InputError(f"{name or location}: truncate_dim must be 1 to {table.shape[1]}, not {truncate_dim}")
-    dim = min(truncate_dim or stored_dim or table.shape[1], table.shape[1])
+    # The folder may keep the first components only.
+    dim = min(settings.truncate_dim or table.shape[1], table.shape[1])
     if not is_normalised:  # else the length is that of the whole vector
         table = np.ascontiguousarray(table[:, :dim])
     tokenizer.no_padding()
-    identity = f"static/sha256:{folder_digest(folder)[:16]}"
     return StaticEncoder(
-        tokenizer, table, identity, name=name or location, is_normalised=is_normalised, dim=dim, prompt=prompt
+        tokenizer,
+        table,
+        f"static/sha256:{folder_digest(folder)[:16]}",
+        name=name or location,
+        is_normalised=is_normalised,
+        dim=dim,
+        prompt=settings.default_prompt,
+        size_bytes=sum((files / file).stat().st_size for file in _FILES),
     )
 
 
@@ -170,35 +152,10 @@ def module_folder(folder: Path) -> tuple[Path, bool]:
         return folder, config.is_file() and bool(read_model_file(config, _Config, "configuration").normalize)
     kinds = [module.kind for module in modules]
     if kinds not in (["StaticEmbedding"], ["StaticEmbedding", "Normalize"]):
-        raise InputError(f"{folder / _MODULES}: {' + '.join(kinds)} is no static model; use sentence-transformers:DIR")
+        raise InputError(
+            f"{folder / MODULES_FILE}: {' + '.join(kinds)} is no static model; use sentence-transformers:DIR"
+        )
     return folder / modules[0].path, len(kinds) == 2
-
-
-def listed_modules(folder: Path) -> list[Module] | None:
-    """The modules of a sentence-transformers model, in order; None where the folder does not list any.
-
-    Raises InputError if the list holds something else.
-    """
-    path = folder / _MODULES
-    return read_model_file(path, list[Module], "list of modules") if path.exists() else None
-
-
-def read_model_file(path: Path, kind: type[T], what: str) -> T:
-    """The content of a JSON file of a model's folder. Raises InputError if it is none, or no `what`."""
-    try:
-        return read_json(path, kind)
-    except ValueError as error:
-        raise InputError(f"{path}: no {what} ({error}); copy the model's folder again") from None
-
-
-def _settings(path: Path) -> tuple[str, int | None]:
-    """The prompt that sentence-transformers puts before every sentence, and how many components it keeps."""
-    if not path.is_file():
-        return "", None
-    settings = read_model_file(path, _Settings, "settings of sentence-transformers")
-    name = settings.default_prompt_name
-    prompt = (settings.prompts or {}).get(name) if name else None
-    return prompt or "", settings.truncate_dim
 
 
 def token_vectors(tensors: dict[str, NDArray[Any]]) -> NDArray[np.float32]:

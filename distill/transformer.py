@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from baselines.adapters import sentence_transformer
 from baselines.adapters.huggingface import folder_digest, legal_text, model_folder
+from baselines.adapters.model_files import listed_modules, read_model_file
 from baselines.adapters.sentence_transformer import SentenceTransformerEncoder
 from baselines.training.model_folder import new_folder
-from distill.static import listed_modules, module_folder, read_model_file, token_vectors
+from distill.static import module_folder, token_vectors
 from harness.core.errors import InputError, MissingExtraError, one_line
 from harness.core.files import locked, writing
 from harness.encoders.cache import default_cache_dir

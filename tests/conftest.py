@@ -51,7 +51,7 @@ def fork_servers() -> Iterator[Iterator[ForkServer]]:
 
     def in_turn() -> Iterator[ForkServer]:
         for _ in range(2):
-            started.append(ForkServer())
+            started.append(ForkServer("openai"))
             yield started[-1]
         while True:
             yield from started

@@ -24,8 +24,10 @@ import pytest
 from gate_runs import leaderboard_here
 from http_files import Site, serve
 from mteb_files import OLD_STS, sts_entry, task_result, tatoeba_entry, write
+from speeds import measurement
 
 from harness.data.sources import SAMPLE_DIR
+from harness.speed.store import SpeedStore
 
 pytestmark = pytest.mark.slow
 
@@ -52,6 +54,7 @@ OF_RESULTS = [
 COMMANDS: dict[str, list[list[str]]] = {
     "results/records/*/*.json": OF_RESULTS,
     "results/statistics/*.json": OF_RESULTS[:8],
+    "results/speed/*.json": [OF_RESULTS[0], OF_RESULTS[2], OF_RESULTS[5], ["speed", "no-such-encoder", *RESULTS]],
     "results/imported/*/*/*.json": [OF_RESULTS[1], OF_RESULTS[5]],
     "results/rows/*/*/*.npz": [["run", *RUN[1:], "--task", "sts17"], [*CHECK, "--run", "others"]],
     "mteb/*/*/*.json": [["import", "mteb", *RESULTS], ["import", "mteb/LaBSE/0123456789/STS17.json", *RESULTS]],
@@ -98,6 +101,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("HARNESS_CACHE", str(folder / "cache"))
         assert leaderboard_here(*RUN) == 0
         assert leaderboard_here("import", "mteb", *RESULTS) == 0
+        SpeedStore("results").merge(measurement("chargrams", 0.001))
         shutil.copytree("results", "others")
         yield folder
 

@@ -66,6 +66,9 @@ can be tried and tested without a download.
   project, for demonstration and tests. Nothing is taken from the public data
   sets, and scores on these files mean nothing beyond that.
 - Licence: CC0 1.0 (public domain dedication).
+- `calibration.tsv` has each of these sentences once, with its language. The
+  scales of int8 vectors come from it, and its checksum is part of their
+  fingerprints: a change of it makes other vectors.
 - Made by `tools/make_sample.py` from the tables in `tools/sample/`. Do not edit
   the files here; edit the tables and run the script again.
 """
@@ -142,16 +145,28 @@ def make_bucc(sentences: list[Row], distractors: dict[str, list[str]], rng: rand
             write_lines(f"{stem}.gold", sorted(f"{xx[p[lang]]}\t{en[p['en']]}" for p in pairs))
 
 
+def make_calibration(sts: list[Row], korsts: list[Row], sentences: list[Row], others: dict[str, list[str]]) -> None:
+    """Every sentence of the files above, once, with its language: what int8 vectors are calibrated with."""
+    columns = {column for _, *pair in STS_TRACKS + STS_EXTENDED for column in pair}
+    found = {(column[:2], row[column]) for column in columns for row in sts}
+    found |= {("ko", row[column]) for column in ("sentence1", "sentence2") for row in korsts}
+    found |= {(lang, row[lang]) for lang in ("en", *TATOEBA.values()) for row in sentences}
+    found |= {(lang, sentence) for lang in ("en", *BUCC) for sentence in others[lang]}
+    write_lines("calibration.tsv", [f"{lang}\t{sentence}" for lang, sentence in sorted(found)])
+
+
 def main() -> None:
     sentences = read_table("sentences.tsv")
     distractors: dict[str, list[str]] = {}
     for row in read_table("distractors.tsv"):
         distractors.setdefault(row["lang"], []).append(row["sentence"])
 
-    make_sts(read_table("sts.tsv"))
-    make_korsts(read_table("korsts.tsv"))
+    sts, korsts = read_table("sts.tsv"), read_table("korsts.tsv")
+    make_sts(sts)
+    make_korsts(korsts)
     make_tatoeba(sentences)
     make_bucc(sentences, distractors, random.Random(SEED))
+    make_calibration(sts, korsts, sentences, distractors)
     write_lines("README.md", README.splitlines())
     count = sum(path.is_file() for path in OUT.rglob("*"))
     print(f"{count} files in {OUT.relative_to(ROOT)}")

@@ -35,6 +35,7 @@ class CharGrams:
     """Sentences to hashed character n-gram vectors of length 1 (or 0, where there is no gram); `lang` is ignored."""
 
     uses_lang = False
+    n_parameters = size_bytes = 0
 
     def __init__(self, *, name: str = "chargrams", dim: int = 1024, ngrams: str = "3-5"):
         if not 1 <= dim < 1 << 31:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -51,6 +52,12 @@ class Source:
     identity: str
     revision: str | None = None
     is_local: bool = True
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Bytes of the files that are read to open it; None where they are not in the usual place of a download."""
+        folder = Path(self.path) if self.revision is None else cached_snapshot(self.path, self.revision)
+        return folder_bytes(folder) if folder else None
 
 
 def open_model(location: str, revision: str | None, load: Callable[[Source], T]) -> tuple[T, Source]:
@@ -109,6 +116,17 @@ def folder_digest(folder: Path) -> str:
         return joint_digest(folder, (path for path in _files_of(folder) if _is_read(path.relative_to(folder))))
     except OSError as error:
         raise InputError(f"{error.filename}: cannot be read ({error.strerror})") from None
+
+
+def folder_bytes(folder: Path) -> int:
+    """The size of a model folder's files, those aside that do not count in `folder_digest`.
+
+    Where weights are there as safetensors, a second copy in PyTorch's form (`pytorch_model.bin`) is not read.
+    """
+    files = [path for path in _files_of(folder) if _is_read(path.relative_to(folder))]
+    with_safetensors = {path.parent for path in files if path.suffix == ".safetensors"}
+    read = (path for path in files if not (path.suffix == ".bin" and path.parent in with_safetensors))
+    return sum(path.stat().st_size for path in read)
 
 
 def _is_read(path: Path) -> bool:
@@ -218,19 +236,20 @@ def _commit(hub_id: str, revision: str | None) -> str:
 
 
 def encode_by_length(
-    sentences: Sequence[str],
+    sentences: Sequence[T],
     lengths: Sequence[int],
-    encode_batch: Callable[[list[str]], NDArray[np.float32]],
+    encode_batch: Callable[[list[T]], NDArray[np.float32]],
     *,
     dim: int,
     batch_size: int,
     workers: int,
 ) -> NDArray[np.float32]:
-    """The vectors of `sentences`, shape (n, dim), row i for sentence i.
+    """The vectors of `sentences`, texts or what they were made into, shape (n, dim), row i for sentence i.
 
     Batches hold at most `batch_size` sentences of similar length and go longest first: too long a batch fails at
     once, and the last batches are small, so that no worker waits long. `encode_batch` is called from `workers`
-    threads with one PyTorch thread each; from this thread, with PyTorch's settings as they are, where workers is 0.
+    threads, with one PyTorch thread each where PyTorch is in use; from this thread, with PyTorch's settings as they
+    are, where workers is 0.
     """
     vectors = np.empty((len(sentences), dim), dtype=np.float32)
     order = sorted(range(len(sentences)), key=lambda i: (-lengths[i], i))
@@ -275,8 +294,10 @@ def legal_text(text: str) -> str:
 @contextmanager
 def _one_torch_thread() -> Iterator[Callable[[], None]]:
     """Sets PyTorch to one thread, and back at the end; yields a function that new threads must call."""
-    import torch
-
+    torch = sys.modules.get("torch")
+    if torch is None:  # another library runs the model, and need not wait for PyTorch
+        yield lambda: None
+        return
     before = torch.get_num_threads()
 
     def setup() -> None:

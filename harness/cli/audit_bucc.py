@@ -17,6 +17,7 @@ from harness.cli.options import (
     DeviceOption,
     OneEncoderOption,
     ResultsOption,
+    ThreadsOption,
     format_option,
     results_folder,
 )
@@ -56,6 +57,7 @@ def audit_bucc(
     cache_dir: CacheDirOption = None,
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
+    threads: ThreadsOption = None,
     format: Annotated[str, format_option("what the verdicts give", (*TABLE_FORMATS, "json"))] = "table",
 ) -> None:
     """Have the best mined pairs that are not in BUCC's gold reviewed, and score again with those that are translations.

@@ -19,6 +19,7 @@ from harness.cli.options import (
     DataDirOption,
     DeviceOption,
     ResultsOption,
+    ThreadsOption,
     filter_option,
     results_folder,
 )
@@ -79,6 +80,7 @@ def check(
     cache_dir: CacheDirOption = None,
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
+    threads: ThreadsOption = None,
     format: Annotated[
         Format, typer.Option(help="text: a table; github: annotations of GitHub Actions, then the table.")
     ] = Format.text,
@@ -96,8 +98,8 @@ def check(
 
     Vectors are computed afresh. Records of data sets that are not here are listed as not checked, unless --task or
     --subset asks for them; so are encoders that lack something, unless --encoder does. A record is data: an encoder
-    whose spec string runs code (python:, a foreign tfhub:, mteb:, trust_remote_code=true) is only loaded if --encoder
-    gives that spec string.
+    whose spec string runs code (python:, a foreign tfhub:, mteb:, trust_remote_code=true) or sends texts to a server
+    (openai:) is only loaded if --encoder gives that spec string.
     """
     from harness.cli.progress import watch
     from harness.core.errors import InputError
@@ -105,8 +107,8 @@ def check(
     from harness.reproduction import render
     from harness.reproduction.repeat import FreshRun, Options, check_again, compare_runs
 
-    if run and (cached or device or batch_size):
-        raise InputError("--run measures nothing: leave out --cached, --device and --batch-size")
+    if run and (cached or device or batch_size or threads):
+        raise InputError("--run measures nothing: leave out --cached, --device, --batch-size and --threads")
     against = results_folder(against)
     if run and os.path.realpath(run) == os.path.realpath(against):  # unlike resolve(), of a loop of links too
         raise InputError(f"{run}: --run and --against name the same folder; every record would agree with itself")
@@ -222,6 +224,7 @@ def rerun(
     cache_dir: CacheDirOption = None,
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
+    threads: ThreadsOption = None,
 ) -> None:
     """Repeat one stored measurement (of an average, all that it is the mean of) and report the difference.
 

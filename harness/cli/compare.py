@@ -16,6 +16,7 @@ from harness.cli.options import (
     ResultsOption,
     SubsetOption,
     TaskOption,
+    ThreadsOption,
     format_option,
     results_folder,
 )
@@ -61,6 +62,7 @@ def compare(
     cache_dir: CacheDirOption = None,
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
+    threads: ThreadsOption = None,
     format: Annotated[str, format_option("an entry a set and pair of encoders")] = "table",
     own: DataDir | None = None,
 ) -> None:
@@ -129,7 +131,7 @@ class _Candidate:
         """Its rows on all that is planned: stored ones without loading it where all are there, else measured now."""
         from harness.core.errors import InputError
         from harness.encoders.registry import check_spec, encoder_names, failures_in_one_line, load_encoder
-        from harness.running.evaluate import measure_rows, rows_by_name
+        from harness.running.suite import measure_rows, rows_by_name
 
         measured = rows_by_name(self.name, plan, run.store) if self._is_stored and run.store else None
         if measured:

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 cache = typer.Typer(help="Size of the vector cache, and clearing it.", no_args_is_help=True)
 
-_COMMON = "Options of all: name=NAME (of its stored results), normalize=true (unit vectors)"
+_COMMON = (
+    "Options of all: name=NAME (of its stored results), normalize=true (unit vectors)",
+    "and truncate_dim=N (the first N components), quantize=int8|binary",
+)
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ def tables(rows: Sequence[EncoderRow]) -> list[Table]:
             facts = (str(row.dim) if row.dim else None, row.licence, row.backend, row.state, row.description or "")
             lines.append(Row((Cell(row.encoder, "code"), *map(Cell, facts))))
         if lines:
-            parts.append(Table(title, columns, tuple(lines), (Note(_COMMON),) if is_kind else ()))
+            parts.append(Table(title, columns, tuple(lines), tuple(map(Note, _COMMON)) if is_kind else ()))
     return parts
 
 

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from harness.cli import say
-from harness.cli.options import BatchSizeOption, CacheDirOption, DeviceOption, OneEncoderOption
+from harness.cli.options import BatchSizeOption, CacheDirOption, DeviceOption, OneEncoderOption, ThreadsOption
 
 
 class MarginChoice(str, Enum):
@@ -97,6 +97,7 @@ def mine(
     cache_dir: CacheDirOption = None,
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
+    threads: ThreadsOption = None,
 ) -> None:
     """Mine translations from two files with one sentence a line, by the margin of their similarity.
 

@@ -45,6 +45,15 @@ def _set_cache(cache_dir: Path | None) -> Path | None:
     return folder
 
 
+def _use_threads(context: typer.Context, threads: int | None) -> int | None:
+    """Let the command have this number of threads, to its end: what encodes asks `n_threads`, without being told."""
+    if threads is not None:
+        from harness.core.threads import using_threads
+
+        context.with_resource(using_threads(threads))
+    return threads
+
+
 def format_option(entries: str, formats: Sequence[str] = FORMATS) -> Any:
     """`--format`, one of these names. `entries`: what a format that prints no tables prints (`an entry a number`)."""
 
@@ -117,6 +126,17 @@ BatchSizeOption = Annotated[
     int | None,
     typer.Option(
         "--batch-size", metavar="N", min=1, show_default=False, help="Sentences a batch, for encoders that have it."
+    ),
+]
+ThreadsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--threads",
+        metavar="N",
+        min=1,
+        callback=_use_threads,
+        show_default="all cores",
+        help="Threads for encoding on a CPU, and for BLAS, OpenMP and PyTorch.",
     ),
 ]
 CachedOption = Annotated[

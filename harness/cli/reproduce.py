@@ -44,7 +44,7 @@ def reproduce(
     from harness.data import open_data_dir
     from harness.published.reproduction import Reproduction, batches
     from harness.report.published import comparison_notes, stored_if_any
-    from harness.running.evaluate import Request, run_suite
+    from harness.running.suite import Request, run_suite
 
     results = results_folder(results)
     if not run and (device is not None or batch_size is not None):

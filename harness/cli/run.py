@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,10 +17,15 @@ from harness.cli.options import (
     ResultsOption,
     SubsetOption,
     TaskOption,
+    ThreadsOption,
     results_folder,
 )
 from harness.cli.own import takes_own_sets
 from harness.data import DataDir
+
+if TYPE_CHECKING:
+    from harness.running.measure import Failure
+    from harness.running.suite import Request
 
 
 class Suite(str, Enum):
@@ -53,6 +59,7 @@ def run(
     cache_dir: CacheDirOption = None,
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
+    threads: ThreadsOption = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what is stored.")] = False,
     replace: Annotated[
         bool,
@@ -62,6 +69,10 @@ def run(
     ] = False,
     save_rows: Annotated[
         bool, typer.Option("--save-rows", help="Measure again what is stored without per-item rows (RESULTS/rows/).")
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Count what is to be encoded, and estimate what it costs; send nothing."),
     ] = False,
     rows_format: Annotated[
         RowsFormat | None,
@@ -81,8 +92,8 @@ def run(
     per-item rows that are kept (RESULTS/rows/).
     """
     from harness.cli.progress import watch
-    from harness.core.errors import HarnessError, InputError, NameTakenError
-    from harness.running.evaluate import Request, run_suite
+    from harness.core.errors import InputError
+    from harness.running.suite import Request, run_suite
 
     if own and suite:
         raise InputError("--suite chooses among published sets; leave it out, or your own sets")
@@ -100,6 +111,9 @@ def run(
         save_rows=rows_format.value if rows_format else "npz" if save_rows else None,
         defaults={"device": device, "batch_size": batch_size},
     )
+    if dry_run:
+        _forecast(request)
+        return
     with watch() as progress:
         outcome = run_suite(request, progress)
     if outcome.results:
@@ -109,10 +123,49 @@ def run(
 
         tables = boards(outcome.results, failed=outcome.holes, statistics=StatisticsStore(results).of(outcome.results))
         typer.echo(render(tables))
-    if outcome.failures:
-        error = outcome.failures[0].error
-        if isinstance(error, NameTakenError) and not outcome.has_finished_one:
-            raise typer.Exit(2)  # of several encoders, each is told already
-        if isinstance(error, HarnessError) and not outcome.has_finished_one:
-            raise error  # a fault that the user can mend, and nothing else to tell: one line, exit code 2
-        raise typer.Exit(3)
+    exit_as(outcome.failures, outcome.results)
+
+
+def exit_as(failures: Sequence[Failure], done: Sequence[object]) -> None:
+    """Ends a command with the exit code of what has failed, if something has; `done` is what has not."""
+    from harness.core.errors import HarnessError, NameTakenError
+
+    if not failures:
+        return
+    error = failures[0].error
+    if isinstance(error, NameTakenError) and not done:
+        raise typer.Exit(2)  # of several encoders, each is told already
+    if isinstance(error, HarnessError) and not done:
+        raise error  # a fault that the user can mend, and nothing else to tell: one line, exit code 2
+    raise typer.Exit(3)
+
+
+def _forecast(request: Request) -> None:
+    """Print what there is to encode, without encoding anything."""
+    from harness.cli.progress import watch
+    from harness.report.cells import Cell, Column, Note, Row, Table
+    from harness.report.render import render
+    from harness.running.dry_run import forecast
+
+    with watch() as progress:
+        forecasts, failures = forecast(request, progress)
+    has_price = any(each.price is not None for each in forecasts)
+    columns = [Column("encoder", is_number=False), *map(Column, ("sets", "sentences", "characters"))]
+    notes = [Note("sentences: distinct ones, in sets that are not stored, whose vectors are not in the cache")]
+    if has_price:
+        columns += [Column("tokens (estimate)"), Column("cost (estimate)")]
+        notes.append(Note("tokens: characters / 4, as in English; two or three times as many in some languages"))
+    if not all(each.is_exact for each in forecasts):
+        notes.append(Note("at most: of a task with large sets, all sentences in the data directory are counted"))
+    rows = []
+    for each in forecasts:
+        counts = [Cell(number, "count") for number in (each.n_sentences, each.n_characters)]
+        if not each.is_exact:
+            counts = [Cell(f"at most {cell.text}") for cell in counts]
+        cells = [Cell(each.encoder), Cell(each.n_sets, "count"), *counts]
+        if has_price:
+            cells += [Cell(each.tokens, "count"), Cell(None if each.cost is None else f"{each.cost:,.4f}")]
+        rows.append(Row(tuple(cells)))
+    if rows:
+        typer.echo(render([Table("To be encoded", tuple(columns), tuple(rows), tuple(notes))]))
+    exit_as(failures, forecasts)

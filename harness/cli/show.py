@@ -42,6 +42,10 @@ def show(
 
     A value stands with its interval; the best ones, and those not significantly worse, are bold (marked * in plain
     text). Both were made by `run` and are kept in RESULTS/statistics/; without them nothing is bold.
+    What `speed` has measured of the encoders follows in a table.
+
+    Cut and quantised vectors stand in tables only where --encoder names them, and are not ranked there; csv and json
+    have them all. `leaderboard sweep` and the page sweep.md hold them against the full vectors.
 
     Keys of csv and json: encoder, task, subset, metric, value, low, high, interval (how it and the tests were made),
     is_best (true, false, empty if not tested), p_best (against the best, corrected by Holm over the encoders that are
@@ -51,10 +55,12 @@ def show(
     """
     from harness.core.errors import unknown_name
     from harness.report.render import render, render_long
+    from harness.report.speed import cost_table
     from harness.report.tables import boards, long_form, sort_entries, sort_rows
     from harness.results.records import Result, ResultStore
-    from harness.results.selection import select, stored
+    from harness.results.selection import fold, select, stored
     from harness.results.statistics import StatisticsStore
+    from harness.speed.store import SpeedStore
 
     results = results_folder(results)
     if record is not None:
@@ -87,11 +93,14 @@ def show(
             entries = sort_entries(entries, sort)
         typer.echo(render_long(entries, format))
         return
-    tables = boards(chosen, metrics=metrics, statistics=statistics)
+    shown, folded = (chosen, []) if encoder else fold(chosen)
+    tables = boards(shown, metrics=metrics, statistics=statistics, folded=folded)
+    if costs := cost_table(shown, SpeedStore(results).load()):
+        tables.append(costs)
     if published:
         from harness.report.published import published_boards
 
-        tables += published_boards(chosen, scores, metrics=metrics, statistics=statistics)
+        tables += published_boards(shown, scores, metrics=metrics, statistics=statistics)
     if sort is not None:
         by_column = [sort_rows(table, sort) for table in tables]
         if not any(by_column):

@@ -14,8 +14,12 @@ class InputError(HarnessError):
     """Bad input or usage: a data file (named with its line), an option, vectors an encoder returned."""
 
 
-class VectorError(InputError):
-    """What an encoder returned is no vectors: a fault of this encoder alone."""
+class EncoderError(InputError):
+    """An encoder cannot go on, whatever it is given next: a fault of this encoder alone."""
+
+
+class VectorError(EncoderError):
+    """What an encoder returned is no vectors."""
 
 
 class LanguageError(InputError):

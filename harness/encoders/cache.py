@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from math import isfinite
@@ -40,9 +40,10 @@ from harness.encoders.shards import (
     open_shard,
     write_shard,
 )
+from harness.encoders.variant import Variant
 
 CHUNK = 4096
-"""Sentences that are encoded, checked and stored at a time: what a kill can lose."""
+"""Sentences that are encoded, checked and stored at a time: what a kill loses. An encoder may have a `chunk_size`."""
 
 
 def default_cache_dir() -> Path:
@@ -113,17 +114,28 @@ class VectorCache:
         self._has_warned = False
 
     def of(self, encoder: Encoder) -> EncoderVectors:
-        """The cache of one encoder. It is not deleted as long as the returned object is in use."""
-        try:
-            digest = blake2b(encoder.fingerprint.encode(), digest_size=16).hexdigest()
-        except UnicodeEncodeError:
-            raise InputError(
-                f"encoder {encoder.name!r}: its fingerprint {encoder.fingerprint!r} holds half of a surrogate pair"
-            ) from None
-        folder = self.root / digest
+        """The cache of one encoder. It is not deleted as long as the returned object is in use.
+
+        Of cut or quantised vectors it is that of the full ones.
+        """
+        if isinstance(encoder, Variant):
+            return _VariantVectors(*self._opened(encoder.base), encoder)
+        return EncoderVectors(*self._opened(encoder))
+
+    def _opened(self, encoder: Encoder) -> tuple[files.Claim, Encoder, Callable[[int], None]]:
+        folder = self._folder(encoder)
         claim = _claim(folder)
         self._make_room(folder)
-        return EncoderVectors(claim, encoder, partial(self._grown, folder))
+        return claim, encoder, partial(self._grown, folder)
+
+    def has(self, encoder: Encoder) -> bool:
+        """Whether there is a folder for this encoder."""
+        return self._folder(encoder).is_dir()
+
+    def fingerprints(self) -> list[str]:
+        """Those of the encoders whose vectors are here, the latest last."""
+        found = (next(filter(None, map(encoder_of, files.listed(folder, ENDING))), None) for folder in self._folders())
+        return [fingerprint for _, fingerprint in filter(None, found)]
 
     def size(self) -> dict[str, int]:
         """Bytes in the cache by encoder (its name and fingerprint)."""
@@ -131,7 +143,7 @@ class VectorCache:
         for folder in self._folders():
             shards = files.listed(folder, ENDING)
             if shards:
-                encoder = next(filter(None, map(encoder_of, shards)), "?")
+                encoder = " ".join(next(filter(None, map(encoder_of, shards)), ("?",)))
                 sizes[encoder] = sizes.get(encoder, 0) + sum(map(_bytes_of, shards))
         return sizes
 
@@ -140,6 +152,16 @@ class VectorCache:
         freed = sum(_bytes_in(folder) for folder in self._folders())
         shutil.rmtree(self.root, ignore_errors=True)
         return freed
+
+    def _folder(self, encoder: Encoder) -> Path:
+        encoder = encoder.base if isinstance(encoder, Variant) else encoder
+        try:
+            digest = blake2b(encoder.fingerprint.encode(), digest_size=16).hexdigest()
+        except UnicodeEncodeError:
+            raise InputError(
+                f"encoder {encoder.name!r}: its fingerprint {encoder.fingerprint!r} holds half of a surrogate pair"
+            ) from None
+        return self.root / digest
 
     def _folders(self) -> list[Path]:
         """The encoders' folders, the least recently used first."""
@@ -205,17 +227,17 @@ class EncoderVectors:
         """
         keys = self._hash(sentences, lang)
         distinct, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-        n_new = 0
+        n_new, size = 0, getattr(self._encoder, "chunk_size", CHUNK)
         for _ in range(3):  # again where a shard turns out to be damaged, or another process deletes it
             missing = first[self._index.find(distinct)[0] < 0]
             # Longest first: batches of even length, and a too large batch fails at once rather than at the end.
             lengths = np.fromiter((len(sentences[i]) for i in missing), dtype=np.int64, count=len(missing))
             missing = missing[np.argsort(-lengths, kind="stable")]
-            for start in range(0, len(missing), CHUNK):
-                chunk = missing[start : start + CHUNK]
+            for start in range(0, len(missing), size):
+                chunk = missing[start : start + size]
                 self._encode_chunk(sentences, chunk, keys[chunk], lang)
                 if progress:
-                    progress(min(start + CHUNK, len(missing)), len(missing))
+                    progress(min(start + size, len(missing)), len(missing))
             n_new += len(missing)
             shards, rows = self._index.find(distinct)
             vectors = np.empty((len(sentences), self._encoder.dim), dtype=np.float32)
@@ -240,6 +262,11 @@ class EncoderVectors:
             vectors = np.empty((int(is_there.sum()), self._encoder.dim), dtype=np.float32)
             if self._gather(shards[is_there], rows[is_there], vectors):
                 return np.flatnonzero(is_there), vectors
+
+    def missing(self, sentences: Sequence[str], lang: str | None = None) -> list[str]:
+        """Those of `sentences` whose vectors are not in the cache; nothing is encoded."""
+        shards, _ = self._index.find(self._hash(sentences, lang))
+        return [sentences[row] for row in np.flatnonzero(shards < 0).tolist()]
 
     def _gather(self, shards: NDArray[np.int64], rows: NDArray[np.int64], vectors: NDArray[np.float32]) -> bool:
         """Fill `vectors` from rows of shards; False, after forgetting them, if some are damaged or gone."""
@@ -288,6 +315,30 @@ class EncoderVectors:
         self._index.add(self._n_shards, keys)
         self._shards[self._n_shards] = shard
         self._n_shards += 1
+
+
+class _VariantVectors(EncoderVectors):
+    """The vectors of a variant, made from those of its base, which alone are kept."""
+
+    def __init__(self, claim: files.Claim, encoder: Encoder, on_growth: Callable[[int], None], variant: Variant):
+        super().__init__(claim, encoder, on_growth)
+        self._variant = variant
+
+    def encode(
+        self, sentences: Sequence[str], lang: str | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> Encoded:
+        encoded = super().encode(sentences, lang, progress)
+        return replace(encoded, vectors=self._reduced(encoded.vectors))
+
+    def stored(
+        self, sentences: Sequence[str], lang: str | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        rows, vectors = super().stored(sentences, lang)
+        return rows, self._reduced(vectors)
+
+    def _reduced(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        full = super().encode
+        return self._variant.transform(vectors, lambda sentences, lang: full(sentences, lang).vectors)
 
 
 def _claim(folder: Path) -> files.Claim:

@@ -1,4 +1,4 @@
-"""Calling an encoder's own code: what it prints, which folder it goes to, and what to do when memory runs out."""
+"""Calling an encoder's own code: what it prints, its folder, its threads, and what to do when memory runs out."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from harness.core.errors import HarnessError
 from harness.core.escaping import terminal_line
+from harness.core.threads import limited
 from harness.encoders.encoder import Encoder, check_vectors
 
 _STDOUT, _STDERR = 1, 2
@@ -43,9 +44,10 @@ def contained() -> Iterator[None]:
     """A `with` block for every call of an encoder's own code, loading included. It takes some microseconds.
 
     Stdout is for the harness's data: what the block writes there, by `print`, by C libraries or by processes that it
-    starts, comes out on stderr. After the block the current folder is the same as before.
+    starts, comes out on stderr. After the block the current folder is the same as before. Where a number of threads is
+    chosen (`using_threads`), libraries are limited to it, those too that were loaded since.
 
-    Stdout and the current folder belong to the process, not to a thread: of blocks that overlap or are nested, the
+    Stdout, folder and limits belong to the process, not to a thread: of blocks that overlap or are nested, the
     first to begin diverts, and the last to end restores. What another thread prints meanwhile is on stderr too.
     """
     _begin()
@@ -62,6 +64,7 @@ def _begin() -> None:
             with ExitStack() as stack:
                 stack.enter_context(_same_folder())
                 stack.enter_context(_stdout_on_stderr())
+                stack.enter_context(limited())
                 _restoration = stack.pop_all()
         _n_blocks += 1
 

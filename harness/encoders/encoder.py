@@ -28,11 +28,16 @@ class Encoder(Protocol):
         dim: length of a vector.
         uses_lang: whether `lang` changes the vectors.
 
-    Three more attributes are read where an encoder has them, and become part of records: `device`, where it runs;
+    More attributes are read where an encoder has them. Three become part of records: `device`, where it runs;
     `conditions`, what moves its vectors by rounding (`{"precision": "bf16"}`); and `usage`, what all calls so far have
-    taken, counted up (`{"tokens": 5120}`).
+    taken, counted up (`{"tokens": 5120}`). One more is for encoders whose calls cost money: `chunk_size`, of how many
+    sentences the vectors are stored at a time, and so lost at most by a kill.
 
-    Caching, deduplication and normalisation wrap an encoder; no adapter repeats them.
+    Four are read by `leaderboard speed`, whole numbers or None: `n_parameters`; `size_bytes`, of the files that it is
+    loaded from; `max_length`, the tokens after which it cuts a text (None: it reads all); and `vector_bytes`, what a
+    vector takes where it is stored (else four for each component).
+
+    Caching, deduplication, normalisation, cutting and quantising wrap an encoder; no adapter repeats them.
     """
 
     @property

@@ -26,17 +26,23 @@ from harness.core.errors import HarnessError, InputError, MissingExtraError, one
 from harness.core.plugins import load_offer, offers
 from harness.encoders.containment import contained
 from harness.encoders.encoder import Encoder, check_vectors, normalise
-from harness.encoders.spec import CheckedSpec, Spec, converted, option_types, parse_spec, signature_of
+from harness.encoders.reduction import Reduction
+from harness.encoders.spec import OWN_OPTIONS, CheckedSpec, Spec, converted, option_types, parse_spec, signature_of
+from harness.encoders.variant import Variant
 
 GROUP = "harness.encoders"
 
+_OURS = ("known_fingerprints", "dry_run")  # parameters of a factory that no spec string sets
+
 
 RunsCode = Callable[["str | None", Mapping[str, str]], bool]
-"""Of a location and options, as a spec string has them: whether opening it runs code that they choose."""
+"""Of a location and options, as a spec string has them: whether opening it runs code that they choose, or sends texts
+to an address that they choose."""
 
 
 def always(location: str | None, options: Mapping[str, str]) -> bool:
-    """For a kind that runs code of whoever wrote the spec string, and for one that nobody has examined."""
+    """For a kind that runs code of whoever wrote the spec string, or sends texts where it says; and for one that nobody
+    has examined."""
     return True
 
 
@@ -69,8 +75,9 @@ class EncoderInfo:
             (0: it is all here).
         fetch: downloads what the encoder needs, on request (`leaderboard encoders --fetch ALIAS`).
         runs_code: whether opening it runs code that the location or the options choose (`never`, or a function of
-            both). What only a record names is opened where this says no; by default it says yes.
-            `trust_remote_code=true` counts as yes for every kind.
+            both). To send texts, and perhaps a key, to an address of their choosing counts as yes, too. What only a
+            record names is opened where this says no; by default it says yes. `trust_remote_code=true` counts as yes
+            for every kind.
         recipe: for a model that no download brings, tells the command that makes it (None: it has been made here).
         description: one line for `leaderboard encoders`.
     """
@@ -254,7 +261,7 @@ def check_spec(spec: str | Spec, **defaults: Any) -> CheckedSpec:
     with contained():
         factory = info.factory_at(spec.location or info.location)
     types, takes_any = option_types(factory)
-    known = {"normalize": bool, **types}
+    known = {**OWN_OPTIONS, **{name: kind for name, kind in types.items() if name not in _OURS}}
     values = {}
     for key, text in {**info.options, **spec.options}.items():
         if key == "name":
@@ -263,11 +270,13 @@ def check_spec(spec: str | Spec, **defaults: Any) -> CheckedSpec:
             raise unknown_name(f"option of {label}", key, known.keys() | {"name"})
         values[key] = converted(f"{label}: option {key}", text, known.get(key, str))
     name = spec.stored_name  # always read: a name that cannot be stored is refused before anything is loaded
-    if "name" in types or takes_any:
-        values["name"] = name
     checked = CheckedSpec(spec.head, spec.location, spec.options, factory=factory, types=types, values=values)
     try:
-        signature_of(factory).bind(**checked.arguments(defaults)[0])
+        arguments, own = checked.arguments(defaults)
+        reduction = _reduction(own, label)
+        if "name" in types or takes_any:
+            values["name"] = arguments["name"] = spec.base_name(reduction) if reduction else name
+        signature_of(factory).bind(**arguments)
     except TypeError as error:
         raise InputError(f"{label}: {error}") from None
     return checked
@@ -277,28 +286,41 @@ def load_encoder(spec: str | Spec, **defaults: Any) -> Encoder:
     """Load the encoder that a spec string names.
 
     `defaults` (`device`, `batch_size`) apply where the encoder takes such an option and the spec string does not set
-    it; None means not given.
+    it; None means not given. Two of them are for encoders whose fingerprint a server tells, and no spec string sets
+    them: `known_fingerprints`, a function that gives those of vectors and results, the latest last, so that what is
+    the same but for rounding has the same fingerprint; and `dry_run` (true: send nothing, nothing will be encoded).
 
-    Two options are for every encoder, whatever its factory takes: `name`, under which results are stored, and
+    Four options are for every encoder, whatever its factory takes: `name`, under which results are stored;
     `normalize` (true or false), which scales every vector to unit L2 norm (zero vectors stay) and adds `|normalized`
-    to the fingerprint. A factory whose signature names `normalize` has an option of its own: it gets the value, and
-    nothing is done here. One that takes `**options` does not name it.
+    to the fingerprint; and `truncate_dim` (a number) and `quantize` (int8 or binary), which make a `Variant`: its
+    vectors are those of the full encoder, normalised, cut and quantised, in this order. A factory whose signature names
+    one of the last three has an option of its own: it gets the value, and nothing is done here. One that takes
+    `**options` does not name it.
 
     Raises:
         InputError, MissingExtraError: see `check_spec`; or it turned out to be no encoder.
     """
     checked = spec if isinstance(spec, CheckedSpec) else check_spec(spec, **defaults)
-    arguments, is_normalised = checked.arguments(defaults)
+    arguments, own = checked.arguments(defaults)
+    reduction = _reduction(own, _label(checked))
     with contained():
         encoder = checked.factory(**arguments)
         lacks = missing_attributes(encoder)
     if lacks:
         raise InputError(f"{_label(checked)}: {type(encoder).__name__} is no encoder, it lacks {', '.join(lacks)}")
-    name = checked.stored_name
+    name, is_normalised = checked.base_name(reduction) if reduction else checked.stored_name, own.get("normalize")
     if is_normalised or getattr(encoder, "name", None) != name:
-        return _Wrapped(encoder, name, is_normalised)
+        encoder = _Wrapped(encoder, name, bool(is_normalised))
     named: Encoder = encoder
-    return named
+    return Variant(named, reduction, checked.stored_name) if reduction else named
+
+
+def _reduction(own: Mapping[str, Any], label: str) -> Reduction:
+    """What is done to the vectors, from the values of `OWN_OPTIONS`."""
+    try:
+        return Reduction(own.get("truncate_dim"), own.get("quantize", "none"))
+    except InputError as error:
+        raise InputError(f"{label}: {error}") from None
 
 
 def runs_code(spec: Spec) -> bool:

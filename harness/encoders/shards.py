@@ -303,11 +303,11 @@ def discard(path: Path, reason: str) -> None:
         path.unlink()
 
 
-def encoder_of(path: Path) -> str | None:
+def encoder_of(path: Path) -> tuple[str, str] | None:
     """The name and the fingerprint of the encoder that made a shard; None if it cannot be read."""
     try:
         with _opened(path) as stream:
             meta = _meta(stream)
     except Exception:  # see open_shard
         return None
-    return f"{meta['name']} {meta['fingerprint']}"
+    return meta["name"], meta["fingerprint"]

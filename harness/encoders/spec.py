@@ -15,6 +15,10 @@ from urllib.parse import quote, unquote
 from harness.core.errors import InputError, unknown_name
 from harness.core.files import user_path
 from harness.core.names import check_name
+from harness.encoders.reduction import Quantize, Reduction, suffix_of
+
+OWN_OPTIONS: Mapping[str, object] = {"normalize": bool, "truncate_dim": int, "quantize": Quantize}
+"""Options that every encoder has, and their types; a factory that names one of them has that one to itself."""
 
 _SEPARATORS = re.compile(r"([=,:;])")  # between the paths of a value that has several parts
 
@@ -31,18 +35,33 @@ class Spec:
     def stored_name(self) -> str:
         """The name under which results are stored: `name=`, else the alias, else the location's last component.
 
-        A last component that is a version number (`.../LaBSE/2`) is passed over.
+        A last component that is a version number (`.../LaBSE/2`) is passed over. Cut or quantised vectors have the
+        name of the full ones with `@256`, `@int8` or `@256-int8` after it, unless there is `name=`.
         """
         if "name" in self.options:
-            name = self.options["name"]
-        elif self.location is None:
-            name = self.head
-        elif self.head == "python":
-            name = re.split(r"[.:]", self.location)[-1]
-        else:
-            path = PurePath(self.location)
-            name = path.parent.name if path.name.isdecimal() and path.parent.name else path.name
-        return check_name(name, "encoder")
+            return check_name(self.options["name"], "encoder")
+        return check_name(self._default_name() + suffix_of(self.options), "encoder")
+
+    def base_name(self, reduction: Reduction) -> str:
+        """The stored name of the vectors before this was done to them."""
+        name = self.options.get("name", "")
+        if name.endswith(reduction.suffix):
+            return check_name(name.removesuffix(reduction.suffix), "encoder")
+        others = {key: value for key, value in self.options.items() if key not in reduction.options}
+        return check_name(self._default_name() + suffix_of(others), "encoder")
+
+    def reduced(self, reduction: Reduction) -> Spec:
+        """The spec of these vectors, which are full ones, cut or quantised."""
+        named = {"name": self.options["name"] + reduction.suffix} if "name" in self.options else {}
+        return Spec(self.head, self.location, {**self.options, **reduction.options, **named})
+
+    def _default_name(self) -> str:
+        if self.location is None:
+            return self.head
+        if self.head == "python":
+            return re.split(r"[.:]", self.location)[-1]
+        path = PurePath(self.location)
+        return path.parent.name if path.name.isdecimal() and path.parent.name else path.name
 
     def __str__(self) -> str:
         """The spec string as it is recorded: it repeats the run, and of this machine's paths it has the last component.
@@ -55,7 +74,7 @@ class Spec:
             text += ":" + (_last_component(self.location) if _is_path(self.location) else self.location)
         if self.options:
             values = {key: _without_paths(value) for key, value in self.options.items()}
-            text += "?" + "&".join(f"{key}={quote(value, ' :/,', errors='replace')}" for key, value in values.items())
+            text += "?" + "&".join(f"{key}={quote(value, ' :/,@', errors='replace')}" for key, value in values.items())
         return text
 
 
@@ -73,12 +92,13 @@ class CheckedSpec(Spec):
     types: Mapping[str, object] = field(compare=False)
     values: Mapping[str, object] = field(compare=False)
 
-    def arguments(self, defaults: Mapping[str, object]) -> tuple[dict[str, object], bool]:
-        """The arguments of the factory, and whether its vectors are to be normalised here."""
-        known = self.types.keys() | {"normalize"}
+    def arguments(self, defaults: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+        """The arguments of the factory, and the values of those of `OWN_OPTIONS` that it leaves to the harness."""
+        known = self.types.keys() | OWN_OPTIONS.keys()
         arguments = {key: value for key, value in defaults.items() if value is not None and key in known}
         arguments.update(self.values)
-        return arguments, "normalize" not in self.types and bool(arguments.pop("normalize", False))
+        own = {key: arguments.pop(key) for key in OWN_OPTIONS.keys() - self.types.keys() if key in arguments}
+        return arguments, own
 
 
 def _is_path(location: str) -> bool:

@@ -271,4 +271,7 @@ def _defaults(factory: Callable[..., Any]) -> dict[str, set[str]]:
     except (TypeError, ValueError):  # some functions written in C do not tell theirs
         return {}
     given = {p.name: p.default for p in parameters if p.default is not p.empty and p.default is not None}
-    return {name: {str(value), str(value).lower()} for name, value in {"normalize": False, **given}.items()}
+    return {
+        name: {str(value), str(value).lower()}
+        for name, value in {"normalize": False, "quantize": "none", **given}.items()
+    }

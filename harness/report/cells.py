@@ -123,3 +123,8 @@ class Table:
 def p_text(p: float) -> str:
     """A p-value as `0.012` or `<0.001`; "–" if nothing was tested."""
     return MISSING if isnan(p) else "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def p_is(p: float) -> str:
+    """A p-value in a sentence: `p = 0.012`, `p < 0.001`, `not tested`."""
+    return "not tested" if isnan(p) else f"p {'' if p < 0.001 else '= '}{p_text(p)}".replace("<", "< ")

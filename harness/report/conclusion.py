@@ -7,7 +7,7 @@ from math import isnan
 
 from harness.core.names import Subset
 from harness.protocol.described import described, metric_of, title_of
-from harness.report.cells import Cell, CellKind, p_text
+from harness.report.cells import Cell, CellKind, p_is
 from harness.resampling.bootstrap import Interval
 from harness.statistics.comparison import Comparison, ComparisonKind, Difference, WinTieLoss, win_tie_loss
 
@@ -90,7 +90,7 @@ def _pair_on_average(comparison: Comparison, encoders: Sequence[str], alpha: flo
     if difference is None:
         return f"{subset} cannot be compared"
     no_claim = ", which allows no claim" if difference.outcome(alpha) == "tie" else ""
-    text = f"{_difference_text(difference, comparison.kind)}, {_p_is(difference.p_holm)}{no_claim}"
+    text = f"{_difference_text(difference, comparison.kind)}, {p_is(difference.p_holm)}{no_claim}"
     return f"on {subset} the difference ({' - '.join(encoders)}) is {text}"
 
 
@@ -114,7 +114,7 @@ def _best_on_average(comparison: Comparison, alpha: float) -> str:
         assert difference is not None  # both have a value
         if encoder not in equals:
             group = "not tested" if isnan(p) else "worse" if p < alpha else "not significantly worse"
-            tested = "" if isnan(p) else f", {_p_is(p)}"
+            tested = "" if isnan(p) else f", {p_is(p)}"
             groups[group].append(f"{encoder} ({_difference_text(difference, comparison.kind)}{tested})")
     others = [f"; {group}: {', '.join(texts)}" for group, texts in groups.items() if texts]
     names = " and ".join(encoder for encoder in comparison.values if encoder in equals)
@@ -124,16 +124,12 @@ def _best_on_average(comparison: Comparison, alpha: float) -> str:
 
 def _on_bias(comparison: Comparison, encoders: Sequence[str]) -> str:
     texts = [
-        f"{value_cell(value, 'difference').text} with {encoder} ({_p_is(comparison.p_zero[encoder])} against 0)"
+        f"{value_cell(value, 'difference').text} with {encoder} ({p_is(comparison.p_zero[encoder])} against 0)"
         for encoder, value in comparison.values.items()
     ]
     heading = metric_of(comparison.task, comparison.metric).heading
     text = f"{title_of(comparison.task)} on {comparison.subset}: {heading} {', '.join(texts)}"
     difference = comparison.between(*encoders) if len(encoders) == 2 else None
     if difference:
-        text += f", a difference of {_difference_text(difference, 'bias')}, {_p_is(difference.p_holm)}"
+        text += f", a difference of {_difference_text(difference, 'bias')}, {p_is(difference.p_holm)}"
     return text
-
-
-def _p_is(p: float) -> str:
-    return "not tested" if isnan(p) else f"p {'' if p < 0.001 else '= '}{p_text(p)}".replace("<", "< ")

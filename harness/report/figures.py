@@ -160,3 +160,12 @@ def _run_command(results: Sequence[Result]) -> str:
 def interval_note(statistics: Statistics) -> Note:
     """The line that explains the brackets."""
     return Note(f"[low, high]: {100 * statistics.level:g} % interval (BCa bootstrap of the items)")
+
+
+def folded_note(folded: Iterable[Result]) -> list[Note]:
+    """The note on results of cut and quantised vectors that a table leaves out, if there are any."""
+    variants: dict[str, set[str]] = {}
+    for result in folded:
+        variants.setdefault(result.base or "", set()).add(result.encoder)
+    counts = ", ".join(f"{len(names)} of {base}" for base, names in sorted(variants.items()))
+    return [Note(f"not shown: cut or quantised vectors, {counts}; the page sweep.md has them")] if variants else []

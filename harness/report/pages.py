@@ -6,9 +6,7 @@ They are made from the records, their statistics, and the published figures for 
 from __future__ import annotations
 
 import os
-import shlex
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,32 +15,39 @@ from harness.core.errors import InputError
 from harness.core.files import refuse_special, refuse_way_out, write_atomically
 from harness.core.names import Subset, check_name
 from harness.protocol import get_task
-from harness.protocol.described import described, overview_columns, subset_order, task_order, title_of
+from harness.protocol.described import described, subset_order, task_order, title_of
 from harness.protocol.task import Page, Task
 from harness.published import PublishedScore, published_scores
 from harness.published.mteb_import import imported_scores
 from harness.report.cells import Cell, Column, Note, Row, Table
-from harness.report.figures import Figures
+from harness.report.commands import commands
+from harness.report.figures import Figures, folded_note
+from harness.report.headlines import headlines
 from harness.report.markdown import markdown, markdown_grid
+from harness.report.provenance import provenance
 from harness.report.published import published_boards
+from harness.report.speed import cost_columns, speed_page
+from harness.report.sweep import EXPLANATION, curves
 from harness.report.tables import (
     boards,
     encoder_labels,
     encoder_rows,
     missing_note,
     rank_encoders,
-    short_fingerprint,
     split_sample,
     tag_notes,
 )
 from harness.results.records import Result, ResultStore
-from harness.results.selection import stored
+from harness.results.selection import fold, stored
 from harness.results.statistics import Statistics, StatisticsStore
-from harness.statistics.board import Board, Key
+from harness.speed.store import Measurement, SpeedStore
+from harness.statistics.board import Board
 
 BEGIN = "<!-- leaderboard:begin -->"
 END = "<!-- leaderboard:end -->"
 _PUBLISHED = "published.md"
+_SPEED = "speed.md"
+_SWEEP = "sweep.md"
 _GENERATED = "<!-- Made by `leaderboard report` from the records; edits are lost. -->"
 
 
@@ -67,12 +72,14 @@ def outdated(store: ResultStore, readme: Path | None = None) -> dict[Path, bytes
     # The name as it was given, even if that is a link; `.` and `..` have no name.
     folder = store.root.name if store.root.name not in ("", "..") else store.root.resolve().name
     statistics = StatisticsStore(store.root).of(results)
-    pages = make_pages(results, folder, [*published_scores(), *imported_scores(store.root)], statistics)
+    measured = SpeedStore(store.root).load()
+    pages = make_pages(results, folder, [*published_scores(), *imported_scores(store.root)], statistics, measured)
     new = {refuse_way_out(store.root / name, store.root): text.encode() for name, text in pages.items()}
     if readme is not None:
         text = read_readme(readme)
         if BEGIN in text or END in text:
-            block = _readme_block(results, statistics, os.path.relpath(store.root, readme.parent).replace(os.sep, "/"))
+            relative = os.path.relpath(store.root, readme.parent).replace(os.sep, "/")
+            block = _readme_block(results, statistics, relative, measured)
             new[readme] = _between_markers(readme, text, block).encode()
     return {path: content for path, content in new.items() if not path.is_file() or path.read_bytes() != content}
 
@@ -97,6 +104,7 @@ def make_pages(
     folder: str = "results",
     scores: Sequence[PublishedScore] = (),
     statistics: Mapping[str, Statistics] | None = None,
+    measured: Sequence[Measurement] = (),
 ) -> dict[str, str]:
     """By file name, the content of the overview (`README.md`), of each task's page (`TASK.md`) and of its pictures.
 
@@ -105,8 +113,11 @@ def make_pages(
         scores: published figures. A task measured on more than the bundled sample has them on its page; those of tasks
             that were not measured go to `published.md`.
         statistics: by task, those of these results.
+        measured: what encoders cost; all of it goes to `speed.md`.
     """
     known = statistics or {}
+    everything = results
+    results, folded = fold(everything)
     tasks = task_order(result.task for result in results)
     pages = {}
     for task in tasks:
@@ -114,12 +125,23 @@ def make_pages(
         of_task = [result for result in results if result.task == task]
         published = [score for score in scores if score.task == task] if _is_real(of_task) else []
         page = make(of_task, known.get(task, Statistics())) if (make := _page_of(task)) else Page()
-        pages[f"{task}.md"] = _task_page(task, of_task, folder, published, known, page.parts)
+        left_out = [result for result in folded if result.task == task]
+        pages[f"{task}.md"] = _task_page(task, of_task, folder, published, known, page.parts, left_out)
         pages |= page.files
     others = [score for score in scores if score.task not in tasks] if _is_real(results) else []
     if others:
         pages[_PUBLISHED] = _published_page(others)
-    return {"README.md": _overview_page(results, folder, known, has_published=bool(others)), **pages}
+    if measured:
+        pages[_SPEED] = speed_page(measured, _GENERATED)
+    if folded:
+        pages[_SWEEP] = _sweep_page(everything, folder, known)
+    more = {
+        _SPEED: "What encoders cost",
+        _SWEEP: "Cut and quantised vectors",
+        _PUBLISHED: "Published figures of what was not measured here",
+    }
+    links = {file: title for file, title in more.items() if file in pages}
+    return {"README.md": _overview_page(results, folder, known, folded, measured, links), **pages}
 
 
 def _page_of(task: str) -> Callable[[Sequence[Result], Statistics], Page] | None:
@@ -142,42 +164,67 @@ def _published_page(scores: Sequence[PublishedScore]) -> str:
     )
 
 
+def _sweep_page(results: Sequence[Result], folder: str, statistics: Mapping[str, Statistics]) -> str:
+    variants = fold(results)[1]
+    return _join(
+        _GENERATED,
+        "# Cut and quantised vectors",
+        escaping.markdown(EXPLANATION),
+        "[All tasks](README.md), with where the full vectors come from.",
+        *(markdown(table, level=2) for table in curves(results, statistics)),
+        "## How to repeat it",
+        commands(variants, task_order(result.task for result in variants), folder),
+        "## Provenance",
+        *provenance(variants),
+    )
+
+
 def _overview_page(
-    results: Sequence[Result], folder: str, statistics: Mapping[str, Statistics], *, has_published: bool
+    results: Sequence[Result],
+    folder: str,
+    statistics: Mapping[str, Statistics],
+    folded: Sequence[Result],
+    measured: Sequence[Measurement],
+    links: Mapping[str, str],
 ) -> str:
+    """links: by file, the titles of the pages that are of no task."""
     tasks = task_order(result.task for result in results)
-    others = [f"- [Published figures of what was not measured here]({_PUBLISHED})"] if has_published else []
+    others = [f"- [{title}]({file})" for file, title in links.items()]
     return _join(
         _GENERATED,
         "# Results",
         "Every number was measured with this harness; the records are in `records/`. The columns that are not shown "
         "here are on the pages of the tasks.",
         "\n".join([*(f"- {_link(task)}" for task in tasks), *others]),
-        *(markdown(table, level=2) for table in _overviews(results, statistics)),
+        *(markdown(table, level=2) for table in _overviews(results, statistics, folded, measured)),
         "## How to repeat it",
-        _commands(results, tasks, folder),
+        commands(results, tasks, folder),
         "## Protocols",
         _signatures(results, statistics),
         "## Provenance",
-        *_provenance(results),
+        *provenance(results),
     )
 
 
-def _overviews(results: Sequence[Result], statistics: Mapping[str, Statistics]) -> list[Table]:
+def _overviews(
+    results: Sequence[Result],
+    statistics: Mapping[str, Statistics],
+    folded: Sequence[Result],
+    measured: Sequence[Measurement],
+) -> list[Table]:
     """The overview of real data and that of the bundled sample, each if it has a column."""
-    tables = [_overview(part, statistics) for part in split_sample(results)]
+    tables = [_overview(part, statistics, folded, measured) for part in split_sample(results)]
     return [table for table in tables if table is not None]
 
 
-def _overview(results: Sequence[Result], statistics: Mapping[str, Statistics]) -> Table | None:
-    columns: list[Column] = []
-    keys: list[Key] = []
-    for task in task_order(result.task for result in results):
-        for column in overview_columns(task):
-            measured = [r.subset for r in results if r.task == task and column.metric in r.metrics]
-            for subset in subset_order(task, _fitting(measured, column.subsets)):
-                columns.append(Column(column.heading, subset))
-                keys.append((task, subset, column.metric))
+def _overview(
+    results: Sequence[Result],
+    statistics: Mapping[str, Statistics],
+    folded: Sequence[Result],
+    measured: Sequence[Measurement],
+) -> Table | None:
+    found = headlines(results)
+    columns, keys = [column for column, _ in found], [key for _, key in found]
     if not keys:
         return None
     first_task = keys[0][0]
@@ -188,80 +235,13 @@ def _overview(results: Sequence[Result], statistics: Mapping[str, Statistics]) -
     title = f"All tasks{' (bundled sample)' if is_sample else ''}, scores x 100"
     rows = encoder_rows(figures, encoders, labels, keys)
     table = Table(title, (Column("encoder", is_number=False), *columns), rows)
-    notes = [*marks, *missing_note(table), *tag_notes(subset for _, subset, _ in keys)]
+    left_out = [r for r in folded if Subset.parse(r.subset).is_sample is is_sample]
+    notes = [*folded_note(left_out), *marks, *missing_note(table), *tag_notes(subset for _, subset, _ in keys)]
     if order_note and len(encoders) > 1:
         notes.append(Note(order_note))
-    return replace(table, notes=(*notes, *figures.legend()))
-
-
-def _fitting(subsets: Iterable[str], bases: Sequence[str]) -> list[str]:
-    """The subsets of the first base that occurs, with all its stand-ins."""
-    listed = list(subsets)
-    for base in bases:
-        fitting = [s for s in listed if Subset.parse(s).base == base or (base == "avg-*" and s.startswith("avg-"))]
-        if fitting:
-            return fitting
-    return [] if bases else listed
-
-
-def _provenance(results: Sequence[Result]) -> list[str]:
-    """Weights, commit, machine, date and speed: a table with a row for each way of measuring an encoder; its notes."""
-    groups: dict[tuple[str, str, str, str, str, str], list[Result]] = {}
-    for r in results:
-        key = (r.encoder, r.fingerprint, r.spec, _commit(r), _hardware(r), _versions(r))
-        groups.setdefault(key, []).append(r)
-    hardware = sorted({key[4] for key in groups} - {""})
-    versions = sorted({key[5] for key in groups} - {""})
-    rows = []
-    for (encoder, fingerprint, spec, commit, machine, packages), group in sorted(groups.items()):
-        speeds = sorted(r.sentences_per_s for r in group if r.sentences_per_s is not None)
-        cells = (
-            Cell(encoder),
-            Cell(short_fingerprint(fingerprint)),
-            Cell(spec or None),
-            Cell(", ".join(task_order(r.task for r in group))),
-            Cell(commit or None),
-            Cell(_days(r.created for r in group)),
-            Cell(speeds[len(speeds) // 2] if speeds else None, "count"),
-            Cell(f"H{hardware.index(machine) + 1}" if machine else None),
-            Cell(f"V{versions.index(packages) + 1}" if packages else None),
-        )
-        rows.append(Row(cells))
-    heads = ("encoder", "fingerprint", "spec", "tasks", "commit", "created", "sentences/s", "hardware", "versions")
-    columns = tuple(Column(head, is_number=head == "sentences/s") for head in heads)
-    notes = [
-        "- fingerprint: of weights and options; a long one is cut, and what follows `#` is from its sha256",
-        "- commit: of the harness; (changed): its code was changed since",
-        "- sentences/s: median over the subsets that were encoded",
-        *(f"- H{i}: {escaping.markdown(text)}" for i, text in enumerate(hardware, start=1)),
-        *(f"- V{i}: {escaping.markdown(text)}" for i, text in enumerate(versions, start=1)),
-    ]
-    return [markdown_grid(Table("Provenance", columns, tuple(rows))), "\n".join(notes)]
-
-
-def _commit(result: Result) -> str:
-    if not result.git:
-        return ""
-    return result.git.commit[:7] + (" (changed)" if result.git.dirty else "")
-
-
-def _hardware(result: Result) -> str:
-    form = {"processor": "{}", "cores": "{} cores", "memory_gib": "{} GiB", "device": "device {}"}
-    known = [text.format(result.hardware[key]) for key, text in form.items() if key in result.hardware]
-    other = [f"{key} {result.hardware[key]}" for key in sorted(result.hardware.keys() - form.keys())]
-    return ", ".join(known + other)
-
-
-def _versions(result: Result) -> str:
-    names = sorted(result.versions, key=lambda name: (name != "python", name))
-    return ", ".join(f"{name} {result.versions[name]}" for name in names)
-
-
-def _days(created: Iterable[str]) -> str | None:
-    days = sorted({moment[:10] for moment in created} - {""})
-    if not days:
-        return None
-    return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    table = replace(table, notes=(*notes, *figures.legend()))
+    costs = cost_columns(encoders, results, measured)
+    return costs.beside(table, encoders) if costs else table
 
 
 def _task_page(
@@ -271,6 +251,7 @@ def _task_page(
     scores: Sequence[PublishedScore],
     statistics: Mapping[str, Statistics],
     more: Sequence[str],
+    folded: Sequence[Result],
 ) -> str:
     display = described(task).display
     return _join(
@@ -278,14 +259,14 @@ def _task_page(
         f"# {escaping.markdown(title_of(task))}",
         *([escaping.markdown(display.protocol)] if display.protocol else []),
         "[All tasks](README.md), with where the records come from.",
-        *(markdown(table, level=2) for table in boards(results, statistics=statistics)),
+        *(markdown(table, level=2) for table in boards(results, statistics=statistics, folded=folded)),
         *more,
         *(markdown(table, level=2) for table in published_boards(results, scores, statistics=statistics)),
         "## Data",
         *(markdown_grid(_data_table(task, part)) for part in split_sample(results)),
         "sha256: the start of it; the records have all of it, and that of each file.",
         "## How to repeat it",
-        _commands(results, [task], folder),
+        commands(results, [task], folder),
     )
 
 
@@ -313,47 +294,15 @@ def _signatures(results: Sequence[Result], statistics: Mapping[str, Statistics])
     return "\n".join(f"- {escaping.code(signature)}" for signature in [*scores, *resampling])
 
 
-def _commands(results: Sequence[Result], tasks: Sequence[str], folder: str) -> str:
-    """The commands that measure all results again, on real data and on the bundled sample."""
-    results_option = f"--results {shlex.quote(escaping.visible(folder))}"
-    commands = [command for part in split_sample(results) for command in _run_commands(part, tasks, results_option)]
-    block = escaping.code_block("\n".join([*commands, f"leaderboard report {results_option}"]), "sh")
-    objects = ", ".join(sorted({result.encoder for result in results if not result.spec}))
-    return block + (f"\n\nMeasured through the Python API: {escaping.markdown(objects)}." if objects else "")
-
-
-def _run_commands(part: Sequence[Result], tasks: Sequence[str], results_option: str) -> list[str]:
-    """A `leaderboard run` for each group of encoders; `part` is either all real data or all bundled sample."""
-    data = "--suite sample" if Subset.parse(part[0].subset).is_sample else '--data-dir "$HARNESS_DATA"'
-    commands = []
-    for of_group, specs in _groups(part, tasks):
-        chosen = [f"--task {shlex.quote(task)}" for task in of_group]
-        chosen += [f"--encoder {shlex.quote(escaping.visible(spec))}" for spec in specs]
-        commands.append(" \\\n  ".join(["leaderboard run --fresh", data, results_option, *chosen]))
-    return commands
-
-
-def _groups(part: Sequence[Result], tasks: Sequence[str]) -> list[tuple[list[str], list[str]]]:
-    """Groups specs that were measured on the same tasks: the tasks and the specs of each group.
-
-    A spec whose encoder has another spec too is alone, because a run refuses two specs that are stored under one name.
-    """
-    measured: dict[tuple[str, str], set[str]] = {}
-    for result in part:
-        if result.spec:
-            measured.setdefault((result.encoder, result.spec), set()).add(result.task)
-    n_specs = Counter(encoder for encoder, _ in measured)
-    groups: dict[tuple[tuple[str, ...], str], list[str]] = {}
-    for (encoder, spec), done in sorted(measured.items(), key=lambda item: item[0]):
-        of_group = tuple(task for task in tasks if task in done)
-        groups.setdefault((of_group, spec if n_specs[encoder] > 1 else ""), []).append(spec)
-    return [(list(of_group), specs) for (of_group, _), specs in groups.items()]
-
-
-def _readme_block(results: Sequence[Result], statistics: Mapping[str, Statistics], folder: str) -> str:
+def _readme_block(
+    results: Sequence[Result], statistics: Mapping[str, Statistics], folder: str, measured: Sequence[Measurement]
+) -> str:
+    results, folded = fold(results)
     pages = ", ".join(_link(task, folder) for task in task_order(result.task for result in results))
     # The bundled sample is shown only if there is nothing else.
-    tables = (markdown(table, level=3) for table in _overviews(results, statistics)[:1])
+    tables = (markdown(table, level=3) for table in _overviews(results, statistics, folded, measured)[:1])
+    if measured:
+        pages += f", [what encoders cost]({escaping.link_target(f'{folder}/{_SPEED}')})"
     more = f"More: [all results and how to repeat them]({escaping.link_target(f'{folder}/README.md')}), {pages}."
     return _join(*tables, more).replace("<!--", "<! --")  # a marker in a name must not count
 

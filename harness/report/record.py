@@ -11,6 +11,7 @@ from pathlib import Path
 from harness.core import escaping
 from harness.core.errors import InputError, unknown_name
 from harness.core.names import Subset
+from harness.encoders.reduction import Reduced
 from harness.protocol.described import metric_order, subset_order
 from harness.results.records import Result
 from harness.results.statistics import Statistics, StatisticsStore
@@ -53,6 +54,8 @@ def command(result: Result, root: Path) -> str | None:
     device = result.hardware.get("device", "cpu")
     if device != "cpu":
         words += ["--device", str(device)]
+    if result.threads not in (None, result.hardware.get("cores")):  # they were chosen
+        words += ["--threads", str(result.threads)]
     return shlex.join([*words, "--results", str(root), "--fresh"])
 
 
@@ -82,6 +85,7 @@ def as_text(result: Result, statistics: Statistics, root: Path) -> str:
         ("n", result.n),
         ("signature", result.signature),
         ("fingerprint", result.fingerprint),
+        *([("vectors", _reduced(result.base, result.reduced))] if result.base and result.reduced else []),
         *([("average of", " ".join(result.parts))] if result.parts else []),
         ("zero vectors", result.zero_vectors),
         ("data", f"{result.dataset.name}, {_state(result)}"),
@@ -89,6 +93,9 @@ def as_text(result: Result, statistics: Statistics, root: Path) -> str:
         *(("file sha256", f"{digest}  {name}") for name, digest in result.dataset.files.items()),
         *(("version", f"{name} {version}") for name, version in result.versions.items()),
         *(("hardware", f"{name} {value}") for name, value in result.hardware.items()),
+        *([("threads", result.threads)] if result.threads else []),
+        *(("condition", f"{name} {value}") for name, value in result.conditions.items()),
+        *(("usage", f"{name} {value:,.12g}") for name, value in result.usage.items()),
         ("time", f"{result.wall_time_s} s, {_speed(result)}"),
         *(("tolerance", f"{name} {value}") for name, value in result.tolerance.items()),
     ]
@@ -109,6 +116,8 @@ def differences(old: Result, new: Result) -> list[tuple[str, str, str]]:
         ("commit", commit(old), commit(new)),
         *_by_key("version of ", old.versions, new.versions),
         *_by_key("hardware: ", old.hardware, new.hardware),
+        ("threads", old.threads or "–", new.threads or "–"),
+        *_by_key("condition: ", old.conditions, new.conditions),
         *_by_key("sha256 of ", old.dataset.files, new.dataset.files),
         ("signature", old.signature, new.signature),
         ("fingerprint", old.fingerprint, new.fingerprint),
@@ -126,6 +135,10 @@ def _intervals(result: Result, statistics: Statistics) -> dict[str, tuple[float,
     entry = statistics.entry(result)
     known = entry.interval if entry else {}
     return {metric: ends for metric, ends in known.items() if metric in result.metrics and not isnan(ends[0])}
+
+
+def _reduced(base: str, done: Reduced) -> str:
+    return f"{done.dim:,} of {done.full_dim:,} dimensions of {base}, quantize {done.quantize}, {done.n_bytes:,} bytes"
 
 
 def _state(result: Result) -> str:

@@ -22,7 +22,7 @@ from harness.protocol.described import (
     task_order,
 )
 from harness.report.cells import MISSING, Cell, Column, Note, Row, Table
-from harness.report.figures import P_ZERO, Figures, shortened
+from harness.report.figures import P_ZERO, Figures, folded_note, shortened
 from harness.results.records import Result
 from harness.results.statistics import Statistics
 from harness.statistics.board import Board, Key
@@ -98,12 +98,14 @@ def boards(
     metrics: Collection[str] | None = None,
     failed: Collection[tuple[str, str, str]] = (),
     statistics: Mapping[str, Statistics] | None = None,
+    folded: Sequence[Result] = (),
 ) -> list[Table]:
     """A table per task, and another for its bundled sample: a row per encoder, columns are subsets.
 
     Cells are the task's main metrics, or `metrics`. A task with many subsets (Tatoeba) has a row per subset instead.
     Subsets that no encoder was measured on have no column, except those of `failed` (encoder, task, subset), whose
-    cells say so. Intervals and bold values come from `statistics` (by task).
+    cells say so. Intervals and bold values come from `statistics` (by task). `folded`: results of cut and quantised
+    vectors that are left out; a note says so.
     """
     tables = []
     for task in task_order(result.task for result in results):
@@ -113,7 +115,8 @@ def boards(
             holes = {(e, s) for e, t, s in failed if t == task and Subset.parse(s).is_sample is is_sample}
             table = _board(task, part, metrics, holes, statistics or {})
             if table is not None:
-                tables.append(table)
+                left_out = [r for r in folded if r.task == task and Subset.parse(r.subset).is_sample is is_sample]
+                tables.append(replace(table, notes=(*folded_note(left_out), *table.notes)))
     return tables
 
 
@@ -246,7 +249,12 @@ def rank_encoders(task: str, results: Sequence[Result], metric: str) -> tuple[li
     by = subsets[0] if len(subsets) == 1 else "the mean over the subsets"
     rest = ", then by name" if len(scores) < len(names) else ""
     note = f"order of encoders: {by} ({metric_of(task, metric).heading}){rest}"
-    return sorted(names, key=lambda name: (name not in scores, -scores.get(name, 0.0), name)), note if scores else ""
+    ranked = sorted(names, key=lambda name: (name not in scores, -scores.get(name, 0.0), name))
+    base_of = {result.encoder: result.base for result in results if result.base in ranked}
+    places = {name: place for place, name in enumerate(ranked)}
+    # What is made from an encoder's vectors stands below it.
+    ranked.sort(key=lambda name: (places[base_of.get(name) or name], name in base_of))
+    return ranked, note if scores else ""
 
 
 def encoder_labels(results: Sequence[Result], encoders: Sequence[str]) -> tuple[dict[str, str], list[Note]]:
@@ -277,6 +285,8 @@ def _legend(table: Table, results: Sequence[Result]) -> list[Note]:
     for name in subset_order(results[0].task, parts):
         listed = ", ".join(parts[name]) if len(parts[name]) <= 12 else f"{len(parts[name])} subsets"
         notes.append(Note(f"{name}: unweighted mean of {listed}"))
+    if any(result.base for result in results):
+        notes.append(Note("cut and quantised vectors are not ranked among the encoders"))
     return notes + tag_notes(result.subset for result in results)
 
 
@@ -341,7 +351,9 @@ def sort_rows(table: Table, column: str) -> Table | None:
 
 
 def footnotes(results: Sequence[Result]) -> dict[str, list[str]]:
-    """By encoder, what sets its records apart: several fingerprints, or another protocol or other data than the rest.
+    """By encoder, what sets its records apart.
+
+    That is several fingerprints, another protocol or other data than the rest, vectors that cannot be repeated.
 
     Signatures are compared within a task, data within a subset; the rest has the most frequent one.
     """
@@ -359,6 +371,9 @@ def footnotes(results: Sequence[Result]) -> dict[str, list[str]]:
             texts.append(f"{encoder}: another protocol than the rest on {subsets}: {signature}")
         if other := [r.subset for r in records if r.dataset.sha256 != usual_data[r.task, r.subset]]:
             texts.append(f"{encoder}: other data than the rest on {shortened(other, 8)}")
+        if spread := {r.conditions.get("repeatability") for r in records if r.conditions.get("repeatable") == "no"}:
+            listed = " and ".join(sorted(map(str, spread)))
+            texts.append(f"{encoder}: equal requests give different vectors (1 - cosine up to {listed})")
         if texts:
             notes[encoder] = texts
     return notes

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,13 @@ from typing import Any
 from harness.core.errors import HarnessError, InputError, one_line
 from harness.core.files import temporary_folder
 from harness.core.names import Subset
+from harness.core.threads import n_threads
 from harness.data import DataDir, Source, bundled_sample
 from harness.encoders.cache import VectorCache
 from harness.encoders.encoder import Encoder
 from harness.encoders.registry import encoder_info, load_encoder, runs_code
 from harness.encoders.spec import parse_spec
+from harness.encoders.variant import Variant
 from harness.protocol import get_task, task_names
 from harness.protocol.described import metric_of
 from harness.protocol.task import Planned, Rows, Task
@@ -27,9 +30,9 @@ from harness.reproduction.findings import CACHE, Check, Finding, check_records, 
 from harness.reproduction.vectors import AuditedEncoder
 from harness.resampling.bootstrap import bca_interval
 from harness.results.records import RecordKey, Result, ResultStore
-from harness.running.evaluate import measure_and_store
 from harness.running.measure import Run
 from harness.running.plan import Items, Progress, Silent
+from harness.running.suite import measure_and_store
 from harness.statistics.evidence import Evidence
 from harness.statistics.rows import rows_of
 
@@ -118,8 +121,8 @@ def measure_again(
     Vectors are computed afresh unless `options.use_cached`. A failure goes to `problems` and does not stop the others.
 
     Raises:
-        InputError: before anything is loaded, a record whose spec string runs code of its choosing, unless the user
-            has given that very string.
+        InputError: before anything is loaded, a record whose spec string runs code of its choosing, or sends texts to
+            a server of its choosing, unless the user has given that very string.
         HarnessError: a failure that has nothing to do with a record, such as a full disk.
     """
     run = Run(VectorCache(options.cache_dir), ResultStore(results), progress=progress or Silent())
@@ -132,36 +135,59 @@ def measure_again(
     plans = {key: _plan(records, sets, options, fresh) for key, records in by_spec.items()}
     plans = {key: plan for key, plan in plans.items() if plan}
     _refuse_code({spec: name for name, spec in plans if spec not in options.trusted})
-    for (name, spec), plan in plans.items():
-        keys = [RecordKey(name, planned.task.name, source.subset) for planned in plan for source in planned.sources]
-        try:
-            if not spec:
-                raise InputError("the record is of an object from Python and names no spec string; give --encoder SPEC")
-            head = parse_spec(spec).head
-            needs = encoder_info(head).needs(head)
-            if needs and name not in options.must_load:
-                fresh.skipped |= dict.fromkeys(keys, f"the encoder needs: {needs}")
+    with ExitStack() as stack:
+        vectors = _FreshVectors(stack)
+        for (name, spec), plan in sorted(plans.items(), key=lambda item: _of_full(item[0][1])):
+            keys = [RecordKey(name, planned.task.name, source.subset) for planned in plan for source in planned.sources]
+            try:
+                if not spec:
+                    raise InputError("the record is of a Python object and names no spec string; give --encoder SPEC")
+                head = parse_spec(spec).head
+                needs = encoder_info(head).needs(head)
+                if needs and name not in options.must_load:
+                    fresh.skipped |= dict.fromkeys(keys, f"the encoder needs: {needs}")
+                    continue
+                known = partial(_fingerprints, run.cache, by_spec[name, spec])
+                encoder = load_encoder(spec, **options.defaults, known_fingerprints=known)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # an encoder may fail in any way: `sys.exit(0)` is no pass
+                why = f"encoder cannot be loaded: {one_line(error)}"
+                run.progress.note(f"{name}: {why}")
+                fresh.problems |= dict.fromkeys(keys, _failed("encoder", why))
                 continue
-            encoder = load_encoder(spec, **options.defaults)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # an encoder may fail in any way: `sys.exit(0)` is no pass
-            why = f"encoder cannot be loaded: {one_line(error)}"
-            run.progress.note(f"{name}: {why}")
-            fresh.problems |= dict.fromkeys(keys, _failed("encoder", why))
-            continue
-        _measure(run, encoder, spec, plan, fresh, use_cached=options.use_cached)
+            _note_threads(by_spec[name, spec], run.progress)
+            _measure(run, vectors.of(encoder), encoder, spec, plan, fresh, use_cached=options.use_cached)
     return fresh
 
 
+def _fingerprints(cache: VectorCache, records: Sequence[Result]) -> list[str]:
+    return [*cache.fingerprints(), *(record.fingerprint for record in records)]
+
+
+def _note_threads(records: Sequence[Result], progress: Progress) -> None:
+    """Says which numbers of threads the records of an encoder name, if one of them is another than here."""
+    recorded = sorted({record.threads for record in records if record.threads} - {n_threads()})
+    if recorded:
+        listed = " and ".join(map(str, recorded))
+        progress.note(
+            f"{records[0].encoder}: recorded with {listed} threads, here {n_threads()}; the last bits of vectors may "
+            f"differ (--threads {recorded[0]})"
+        )
+
+
 def _refuse_code(specs: Mapping[str, str]) -> None:
-    """Raises InputError if spec strings of records (keys; the values are names) may run code: a record is data."""
+    """Raises InputError if spec strings of records (keys; the values are names) may run code or send texts.
+
+    A record is data.
+    """
     refused = {spec: name for spec, name in specs.items() if spec and _may_run_code(spec)}
     if refused:
         names = ", ".join(dict.fromkeys(refused.values()))
         given = " ".join(f"--encoder {shlex.quote(spec)}" for spec in refused)
         raise InputError(
-            f"what the records of {names} name runs code, or may; if you trust it, name it yourself: {given}"
+            f"what the records of {names} name runs code, or sends texts to a server, or may; if you trust it, name it "
+            f"yourself: {given}"
         )
 
 
@@ -172,14 +198,52 @@ def _may_run_code(spec: str) -> bool:
         return False
 
 
+def _of_full(spec: str) -> list[str]:
+    """What spec strings of cut or quantised vectors share with that of the full ones."""
+    if not spec:
+        return []
+    parsed = parse_spec(spec)
+    options = (f"{k}={v}" for k, v in parsed.options.items() if k not in ("name", "truncate_dim", "quantize"))
+    return [parsed.head, parsed.location or "", *sorted(options)]
+
+
+class _FreshVectors:
+    """Caches for what is computed afresh: one for all encoders in a row whose vectors are made from the same ones."""
+
+    def __init__(self, stack: ExitStack):
+        """stack: closed when the last cache is not needed any more."""
+        self._stack, self._fingerprint = stack, ""
+        self._cache: VectorCache | None = None
+
+    def of(self, encoder: Encoder) -> VectorCache:
+        """The cache of an encoder. The one of others is deleted."""
+        fingerprint = (encoder.base if isinstance(encoder, Variant) else encoder).fingerprint
+        if self._cache is None or fingerprint != self._fingerprint:
+            self._stack.close()
+            self._cache = VectorCache(self._stack.enter_context(temporary_folder()), max_bytes=sys.maxsize)
+            self._fingerprint = fingerprint
+        return self._cache
+
+
 def _measure(
-    run: Run, encoder: Encoder, spec: str, plan: Sequence[Planned], fresh: FreshRun, *, use_cached: bool
+    run: Run,
+    vectors: VectorCache,
+    encoder: Encoder,
+    spec: str,
+    plan: Sequence[Planned],
+    fresh: FreshRun,
+    *,
+    use_cached: bool,
 ) -> None:
-    """Measures with a new cache, and compares the vectors in `run.cache` with those that the encoder gives."""
-    audited = AuditedEncoder(encoder, run.cache.of(encoder), use_cached=use_cached)
-    with temporary_folder() as vectors:
-        run = replace(run, cache=VectorCache(vectors, max_bytes=sys.maxsize))
-        outcome = measure_and_store(run, plan, audited, spec, encoder_info(parse_spec(spec).head).modules)
+    """Measures with the cache `vectors`, and compares those in `run.cache` with those that the encoder gives.
+
+    Cut or quantised vectors are not compared, but the full ones: a bit may turn where a full vector hardly moves.
+    """
+    full = encoder.base if isinstance(encoder, Variant) else encoder
+    audited = AuditedEncoder(full, run.cache.of(full), use_cached=use_cached)
+    measured = Variant(audited, encoder.reduction, encoder.name) if isinstance(encoder, Variant) else audited
+    run = replace(run, cache=vectors)
+    outcome = measure_and_store(run, plan, measured, spec, encoder_info(parse_spec(spec).head).modules)
     fresh.results += outcome.results
     for failure in outcome.failures:
         fresh.problems[failure.key] = _failed("encoder", f"failed: {one_line(failure.error)}")

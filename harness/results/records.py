@@ -21,6 +21,7 @@ from harness.core.files import locked, refuse_way_out, write_atomically, writing
 from harness.core.names import check_name
 from harness.core.provenance import GitState, Hardware
 from harness.core.schema import Amount, Count, Name, Number, read_json
+from harness.encoders.reduction import Reduced
 from harness.encoders.spec import parse_spec
 
 Tolerance = dict[str, Amount | str]
@@ -77,7 +78,7 @@ class Identity(NamedTuple):
         return RecordKey(self.encoder, self.task, self.subset)
 
 
-_OPTIONAL = ("tolerance", "threads", "conditions", "usage", "base")
+_OPTIONAL = ("tolerance", "threads", "conditions", "usage", "base", "reduced")
 """Fields that are written where they hold something: most records have none of them, older records no threads."""
 
 _PARTS = ("records", "rows")
@@ -107,10 +108,11 @@ class Result:
         created: UTC, ISO 8601.
         tolerance: where a repeat may be off by more than `leaderboard check` allows by default. Written by hand, and
             kept when the same is measured again.
-        threads: that encoded the vectors; None if it is not known or they differ.
+        threads: that the encoder might use when it made the vectors; None if it is not known or they differ.
         conditions: what else the vectors depend on by rounding (see `harness.encoders.encoder`).
         usage: what encoding the subset's distinct sentences took, of what the encoder counts (tokens, say).
         base: of cut or quantised vectors, the encoder whose vectors they were.
+        reduced: what was done to them.
     """
 
     task: Name
@@ -137,11 +139,18 @@ class Result:
     conditions: dict[str, str | int | Number] = field(default_factory=dict)
     usage: dict[str, Amount] = field(default_factory=dict)
     base: Name | None = None
+    reduced: Reduced | None = None
 
     @property
     def key(self) -> RecordKey:
         """The names by which it is looked up."""
         return RecordKey(self.encoder, self.task, self.subset)
+
+    def is_made_from(self, full: Result) -> bool:
+        """Whether its vectors are those of `full`, cut or quantised, and both were measured on the same items."""
+        alike = [(r.task, r.subset, r.signature, r.dataset.sha256) for r in (self, full)]
+        is_named = (self.base, full.base) == (full.encoder, None)
+        return is_named and alike[0] == alike[1] and self.fingerprint.startswith(f"{full.fingerprint}|")
 
     @property
     def identity(self) -> Identity:

@@ -10,6 +10,18 @@ from harness.core.errors import InputError, unknown_name
 from harness.results.records import Result, ResultStore
 
 
+def fold(results: Iterable[Result]) -> tuple[list[Result], list[Result]]:
+    """Divides results into those that tables show, and those of cut or quantised vectors, which they leave out.
+
+    Those stay whose full vectors were not measured on the task.
+    """
+    listed = list(results)
+    full = {(result.encoder, result.task) for result in listed if result.base is None}
+    is_folded = [(result.base, result.task) in full for result in listed]
+    pairs = list(zip(listed, is_folded, strict=True))
+    return [result for result, folded in pairs if not folded], [result for result, folded in pairs if folded]
+
+
 class Selectable(Protocol):
     """What has the names to choose by: a measured result, or a published figure."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from math import isfinite, nan
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -22,6 +22,7 @@ from harness.core.names import check_name
 from harness.core.schema import Name, Number, Probability, read_json
 from harness.results.records import Result, ResultStore
 
+T = TypeVar("T")
 Key = tuple[str, str]
 """Encoder and subset."""
 More = dict[str, object]
@@ -39,9 +40,11 @@ class Entry:
         of: the record's `digest`.
         interval: by metric, both ends; NaN with too few items, or if all are alike.
         p: by metric and other encoder, the paired test, not corrected. A pair is kept once: the other encoder is the
-            later one in the alphabet.
+            later one in the alphabet. Cut and quantised vectors are tested against the full ones alone.
         p_zero: by metric, the test against zero (of language bias).
         more: what the task keeps beside these.
+        difference: of cut or quantised vectors, by metric and full encoder, both ends of the interval of the difference
+            to that.
     """
 
     of: str
@@ -49,11 +52,23 @@ class Entry:
     p: dict[str, dict[str, float]] = field(default_factory=dict)
     p_zero: dict[str, float] = field(default_factory=dict)
     more: More = field(default_factory=dict)
+    difference: dict[str, dict[str, tuple[float, float]]] = field(default_factory=dict)
 
     def merged(self, new: Entry) -> Entry:
         """This entry with the numbers of another one of the same record."""
-        p = {metric: self.p.get(metric, {}) | new.p.get(metric, {}) for metric in {**self.p, **new.p}}
-        return Entry(self.of, self.interval | new.interval, p, self.p_zero | new.p_zero, self.more | new.more)
+        return Entry(
+            self.of,
+            self.interval | new.interval,
+            _united(self.p, new.p),
+            self.p_zero | new.p_zero,
+            self.more | new.more,
+            _united(self.difference, new.difference),
+        )
+
+
+def _united(first: Mapping[str, dict[str, T]], second: Mapping[str, dict[str, T]]) -> dict[str, dict[str, T]]:
+    """By metric, the numbers of both."""
+    return {metric: first.get(metric, {}) | second.get(metric, {}) for metric in {**first, **second}}
 
 
 @dataclass(frozen=True)
@@ -91,6 +106,11 @@ class Statistics:
         entry = self.entry(first)
         return entry.p.get(metric, {}).get(second.encoder) if entry else None
 
+    def difference(self, result: Result, metric: str) -> tuple[float, float] | None:
+        """The interval of the difference of cut or quantised vectors to the full ones; None if there is none."""
+        entry = self.entry(result)
+        return entry.difference.get(metric, {}).get(result.base or "") if entry else None
+
 
 def digest(result: Result) -> str:
     """A checksum, in 12 characters, of what a record's statistics depend on."""
@@ -108,6 +128,7 @@ class _StoredEntry:
     p: dict[str, dict[str, Probability | None]] = field(default_factory=dict)
     p_zero: dict[str, Probability | None] = field(default_factory=dict)
     more: More = field(default_factory=dict)
+    difference: dict[str, dict[str, _Ends]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -206,8 +227,11 @@ class StatisticsStore:
 
 def _pruned(entry: Entry, subset: str, known: Container[Key]) -> Entry:
     """The entry without tests against encoders that are not in `known` on this subset."""
-    p = {m: {name: p for name, p in tests.items() if (name, subset) in known} for m, tests in entry.p.items()}
-    return replace(entry, p=p)
+
+    def pruned(tests: dict[str, dict[str, T]]) -> dict[str, dict[str, T]]:
+        return {m: {name: v for name, v in of.items() if (name, subset) in known} for m, of in tests.items()}
+
+    return replace(entry, p=pruned(entry.p), difference=pruned(entry.difference))
 
 
 def _dump(statistics: Statistics) -> bytes:
@@ -229,6 +253,7 @@ def _plain(entry: Entry) -> dict[str, object]:
         "of": entry.of,
         "interval": _rounded(entry.interval, 4),
         "p": _rounded({metric: tests for metric, tests in entry.p.items() if tests}, 6),
+        "difference": _rounded({metric: ends for metric, ends in entry.difference.items() if ends}, 4),
         "p_zero": _rounded(entry.p_zero, 6),
         "more": entry.more,
     }
@@ -256,7 +281,12 @@ def _with_nan(value: Any) -> Any:
 def _parsed(content: _StoredStatistics) -> Statistics:
     entries = {
         (encoder, subset): Entry(
-            entry.of, _with_nan(entry.interval), _with_nan(entry.p), _with_nan(entry.p_zero), entry.more
+            entry.of,
+            _with_nan(entry.interval),
+            _with_nan(entry.p),
+            _with_nan(entry.p_zero),
+            entry.more,
+            _with_nan(entry.difference),
         )
         for encoder, by_subset in content.statistics.items()
         for subset, entry in by_subset.items()

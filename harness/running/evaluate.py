@@ -1,133 +1,65 @@
-"""Runs, and the Python API, which reads like the command line: `evaluate(encoder, tasks)`."""
+"""The Python API, which reads like the command line: `evaluate(encoder, tasks)`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.core.errors import HarnessError, InputError, NameTakenError, one_line
-from harness.core.names import check_name
-from harness.data import DataDir
-from harness.encoders.cache import VectorCache
+from harness.core.errors import HarnessError, InputError
+from harness.core.threads import using_threads
+from harness.data.memory import memory_sets
+from harness.data.own import own_data
+from harness.encoders.adopted import AdoptedEncoder
 from harness.encoders.encoder import Encoder
-from harness.encoders.registry import check_spec, encoder_info, encoder_names, load_encoder, missing_attributes
-from harness.encoders.spec import Spec
-from harness.protocol.task import Planned, Rows, Task
-from harness.results.records import Identity, RecordKey, Result, ResultStore, name_taken, set_taken
-from harness.results.statistics import StatisticsStore
-from harness.running.measure import Failure, Run, averages_of
-from harness.running.plan import Progress, Silent, choose_data, choose_tasks, identity_of, plan_sets, sets_of
-from harness.statistics.rows import EncoderRows, has_rows, rows_of, save_rows, stored_rows
-from harness.statistics.update import update_statistics
+from harness.encoders.registry import missing_attributes
+from harness.protocol.task import Task
+from harness.results.records import Result
+from harness.results.statistics import Statistics, StatisticsStore
+from harness.running.suite import Request, run_suite
 
 
-@dataclass
-class Outcome:
-    """What a run gave.
+class Results(list[Result]):
+    """Results, which a notebook shows as tables; `rows()` are for a data frame.
 
-    Attributes:
-        results: averages and those of earlier runs included.
-        failures: what failed.
+    Args:
+        results: the results.
+        statistics: by task, their intervals and tests.
     """
 
-    results: list[Result] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
+    def __init__(self, results: Iterable[Result] = (), statistics: Mapping[str, Statistics] | None = None):
+        super().__init__(results)
+        self._statistics = statistics or {}
 
-    @property
-    def holes(self) -> list[RecordKey]:
-        """The records that are missing because a subset failed."""
-        return [failure.key for failure in self.failures if failure.subset]
+    def rows(self) -> list[dict[str, Any]]:
+        """A dictionary a number: encoder, task, subset, metric, value, low, high, n and more.
 
-    @property
-    def has_finished_one(self) -> bool:
-        """Whether an encoder was measured without any failure."""
-        failed = {failure.encoder for failure in self.failures}
-        return any(result.encoder not in failed for result in self.results)
+        See `harness.report.tables.long_form`. `pandas.DataFrame(results.rows())` is a data frame.
+        """
+        from harness.report.tables import long_form
 
+        return long_form(self, statistics=self._statistics)
 
-def measure_and_store(
-    run: Run, plan: Sequence[Planned], encoder: Encoder, spec: str = "", modules: Sequence[str] = ()
-) -> Outcome:
-    """Measure one encoder and store each result as soon as it is there; see `Run.measure` for what fails.
+    def __str__(self) -> str:
+        return self._rendered("table")
 
-    Returns:
-        Also the results of the plan that earlier runs have stored, and the averages that all these belong to.
+    def _repr_markdown_(self) -> str:
+        return self._rendered("md")
 
-    Raises:
-        NameTakenError: results of other weights or options are stored under its name, and not `replace`.
-        HarnessError: as `Run.measure`. What was measured before is stored.
-    """
-    check_name(encoder.name, "encoder")
-    records = _Records(run, encoder)
-    failures = run.measure(encoder, plan, records.take, records.known, spec=spec, modules=modules)
-    averages = [average for planned in plan for average in records.averages(planned.task)]
-    return Outcome(records.results + averages, failures)
+    def _rendered(self, format: str) -> str:
+        from harness.report.render import render
+        from harness.report.tables import boards
 
-
-class _Records:
-    """The results of one encoder in a run: looked up and stored."""
-
-    def __init__(self, run: Run, encoder: Encoder):
-        self.results: list[Result] = []
-        self._run, self._encoder = run, encoder
-        others = run.store.others(encoder.name, encoder.fingerprint) if run.store else []
-        if others and not run.replace:  # said before anything is measured, and looked at again when it is stored
-            raise name_taken(others[0], encoder.fingerprint)
-        self._is_outdated = bool(others)
-
-    def known(self, task: Task, wanted: Identity) -> tuple[Result, None] | None:
-        """The record of an earlier run, if it measures the same and, where rows are wanted, they are there too."""
-        run = self._run
-        if run.store is None or run.fresh or self._is_outdated:
-            return None
-        if run.save_rows and not has_rows(run.store.root, wanted.key, run.save_rows):
-            return None
-        record = run.store.find(wanted)
-        return (record, None) if record else None
-
-    def take(self, task: Task, result: Result, rows: Rows | None) -> None:
-        """Store what was measured, with the averages that it completes."""
-        if self._run.store and rows is not None:
-            self._store(self._run.store, task, result, rows)
-        self.results.append(result)
-
-    def _store(self, store: ResultStore, task: Task, result: Result, rows: Rows) -> None:
-        name = self._encoder.name
-        with store.storing(name, self._encoder.fingerprint, replace=self._run.replace) as n_removed:
-            save_rows(store.root, result.key, rows, self._run.save_rows or "npz")
-            others = [record for record in store.load(name, task.name) if record.subset != result.subset]
-            if outdated := self._on_other_files(store, task, result):
-                store.drop(outdated)
-                self._run.progress.note(f"{result.subset}: {len(outdated)} stored results on other files removed")
-            store.merge([result, *averages_of(task, [*others, result])])
-        self._is_outdated = False
-        if n_removed:
-            StatisticsStore(store.root).forget(name)
-            self._run.progress.note(f"{name}: {n_removed} stored results of other weights or options replaced")
-
-    def _on_other_files(self, store: ResultStore, task: Task, result: Result) -> list[Result]:
-        """The records of other encoders on a set that had this name, where they are to be replaced."""
-        if not self._run.replace or task.published:
-            return []
-        old = store.of_other_data(task.name, result.subset, result.dataset.sha256)
-        return [record for record in old if record.encoder != result.encoder]
-
-    def averages(self, task: Task) -> list[Result]:
-        """The averages to which this run's results belong, completed by those of earlier runs."""
-        measured = {result.subset: result for result in self.results if result.task == task.name}
-        store = self._run.store
-        stored = {r.subset: r for r in store.load(self._encoder.name, task.name)} if store and measured else {}
-        averages = averages_of(task, list((stored | measured).values()))
-        return [average for average in averages if measured.keys() & set(average.parts)]
+        return render(boards(self, statistics=self._statistics), format)
 
 
 def evaluate(
-    encoder: str | Encoder,
+    encoder: str | Encoder | Any,
     tasks: str | Task | Sequence[str | Task] | None = None,
     *,
     subsets: str | Sequence[str] = (),
+    data: Any = None,
+    languages: Sequence[str] = (),
     data_dir: str | Path | None = None,
     results: str | Path | None = None,
     cache_dir: str | Path | None = None,
@@ -136,14 +68,19 @@ def evaluate(
     save_rows: str | None = None,
     device: str | None = None,
     batch_size: int | None = None,
-) -> list[Result]:
+    threads: int | None = None,
+) -> Results:
     """Measure one encoder.
 
     Args:
-        encoder: a spec string (`sentence-transformers:DIR-or-HUB-ID`, say), or anything that follows the `Encoder`
-            protocol.
+        encoder: a spec string (`sentence-transformers:DIR-or-HUB-ID`, say); an object that follows the `Encoder`
+            protocol; or any object with `encode(sentences)`, such as a `SentenceTransformer`.
         tasks: a task, its name, or several; all by default.
         subsets: a subset, language or group, or several; all that are found by default.
+        data: your own data in place of data sets: a list of (sentence, translation) pairs, a list of (sentence,
+            sentence, score) triples, a dictionary with `corpus`, `queries` and `qrels` as BEIR has them, or a
+            dictionary of several of these by name (see `harness.data.memory.memory_sets`).
+        languages: of the two sides of `data`, ISO 639 codes; unknown by default.
         data_dir: folder with the data sets; `$HARNESS_DATA` by default, else the bundled sample.
         results: folder in which results are stored, and looked up; by default they are only returned.
         cache_dir: folder for vectors; `$HARNESS_CACHE` by default, else the user's cache folder.
@@ -152,21 +89,22 @@ def evaluate(
         save_rows: "npz", "jsonl" or "parquet": keep the per-item rows below `results` in this format, and measure again
             what is stored without them; by default they are kept as "npz" of what is measured anyway.
         device, batch_size: for encoders that are named and have such options.
+        threads: for encoding on a CPU, and for BLAS, OpenMP and PyTorch as long as this runs; all cores by default.
 
     Returns:
-        One result a subset, and the averages that they complete.
+        One result a subset, and the averages that they complete: a list that a notebook shows as a table.
 
     Raises:
         HarnessError: bad data or none, an unknown name, a missing package, vectors that are no vectors.
         RuntimeError: the encoder failed on a subset (its own error is the cause).
     """
-    if not isinstance(encoder, str):
-        _check_encoder(encoder)
+    if data is not None and data_dir is not None:
+        raise InputError("give data or data_dir, not both")
     request = Request(
-        encoders=[encoder],
+        encoders=[encoder if isinstance(encoder, str) else _adopted(encoder)],
         tasks=[tasks] if isinstance(tasks, str | Task) else tasks,
         subsets=[subsets] if isinstance(subsets, str) else subsets,
-        data_dir=data_dir,
+        data_dir=data_dir if data is None else own_data(memory_sets(data, languages)),
         results=results,
         cache_dir=cache_dir,
         fresh=fresh,
@@ -174,192 +112,29 @@ def evaluate(
         save_rows=save_rows,
         defaults={"device": device, "batch_size": batch_size},
     )
-    outcome = run_suite(request)
+    if threads is not None and threads < 1:
+        raise InputError(f"threads must be at least 1, not {threads}")
+    with using_threads(threads):
+        outcome = run_suite(request)
     for failure in outcome.failures:
         if isinstance(failure.error, HarnessError) or not failure.subset:
             raise failure.error
         what = f"encoder {failure.encoder!r} failed on {failure.task} {failure.subset}"
         raise RuntimeError(f"{what}: {failure.error}") from failure.error
-    return outcome.results
+    return Results(outcome.results, StatisticsStore(results).of(outcome.results) if results else {})
 
 
-@dataclass(frozen=True)
-class Request:
-    """What to run; see `evaluate` for the attributes that have no description here.
-
-    Attributes:
-        encoders: spec strings or encoders; by default all that are ready on this machine.
-        tasks: tasks or their names; by default all.
-        suite: "paper" wants a data directory, "sample" takes the bundled sample; by default the sample is taken only
-            where no data directory is given.
-        defaults: options for the encoders that have such options and do not set them in their spec strings.
-    """
-
-    encoders: Sequence[str | Encoder] | None = None
-    tasks: Sequence[str | Task] | None = None
-    subsets: Sequence[str] = ()
-    suite: str | None = None
-    data_dir: str | Path | DataDir | None = None
-    results: str | Path | None = None
-    cache_dir: str | Path | None = None
-    fresh: bool = False
-    replace: bool = False
-    save_rows: str | None = None
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-
-
-def run_suite(request: Request, progress: Progress | None = None) -> Outcome:
-    """Measure several encoders.
-
-    Raises:
-        HarnessError: an encoder, task or subset that does not exist or bad data, before anything is measured; a disk
-            that is full. An encoder that fails, in whatever way, is kept in the outcome's failures.
-        NameTakenError: the name of the only encoder is taken.
-    """
-    progress = progress or Silent()
-    store = _open_store(Path(request.results)) if request.results else None
-    given = request.encoders
-    encoders = [check_spec(e) if isinstance(e, str) else e for e in given] if given else _ready(progress)
-    _refuse_equal_names([spec for spec in encoders if isinstance(spec, Spec)])
-    data = choose_data(request.data_dir, request.suite)
-    plan = plan_sets(choose_tasks(request.tasks, progress), data, request.subsets, progress)
-    run = Run(VectorCache(request.cache_dir), store, request.fresh, request.save_rows, progress, request.replace)
-    _check_sets(run, plan, data)
-    run.items.read(plan)
-    for source in [source for _, source in sets_of(plan) if source.is_published is False]:
-        progress.note(f"warning: {source.dataset} {source.subset}: not the published files; `leaderboard data verify`")
-    whole = Outcome()
-    for encoder in encoders:
-        name = encoder.stored_name if isinstance(encoder, Spec) else encoder.name
-        try:
-            loaded = _load(encoder, request.defaults)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as caught:  # one encoder may fail in any way, by sys.exit too, and the others go on
-            error = caught if isinstance(caught, Exception) else RuntimeError(one_line(caught))
-            whole.failures.append(Failure(name, "", "", error))
-            progress.fail(name, "loading", "", error)
-            continue
-        try:
-            outcome = measure_and_store(run, plan, *loaded)
-        except NameTakenError as error:
-            if len(encoders) == 1:
-                raise
-            outcome = Outcome(failures=[Failure(name, "", "", error)])
-            progress.fail(name, "storing", "", error)
-        whole.results += outcome.results
-        whole.failures += outcome.failures
-    if store:
-        update_statistics(store, [planned.task for planned in plan], note=progress.note)
-    return whole
-
-
-def _check_sets(run: Run, plan: Sequence[Planned], data: DataDir) -> None:
-    """Refuse a set of the user's own whose name stands for other files in the store.
-
-    Raises:
-        NameTakenError: so it is, and not `replace`.
-    """
-    for task, source in sets_of(plan) if run.store and data.sets else ():
-        others = run.store.of_other_data(task.name, source.subset, source.sha256) if run.store else []
-        if others and not run.replace:
-            raise set_taken(others[0])
-
-
-def _load(given: Spec | Encoder, defaults: Mapping[str, Any]) -> tuple[Encoder, str, Sequence[str]]:
-    """An encoder, and for the records its spec string and the modules that it runs on."""
-    if isinstance(given, Spec):
-        return load_encoder(given, **defaults), str(given), encoder_info(given.head).modules
-    return given, "", ()
-
-
-def rows_by_name(encoder: str, plan: Sequence[Planned], store: ResultStore) -> EncoderRows | None:
-    """The rows that are stored under an encoder's name, which is not loaded; None unless there are all of the plan.
-
-    They are of the plan's data and protocols, and of one fingerprint.
-
-    Raises:
-        InputError: damaged rows or records.
-    """
-    records = {record.key: record for record in store.load(encoder)}
-    measured, fingerprints = EncoderRows(encoder), set()
-    for task, source in sets_of(plan):
-        record = records.get(RecordKey(encoder, task.name, source.subset))
-        if record is None or record.identity != identity_of(encoder, record.fingerprint, task, source):
-            return None
-        rows = rows_of(store.root, task, record)
-        if rows is None:
-            return None
-        measured.rows[task.name, source.subset] = rows
-        fingerprints.add(record.fingerprint)
-    return measured if len(fingerprints) == 1 else None
-
-
-def measure_rows(run: Run, encoder: Encoder, plan: Sequence[Planned]) -> EncoderRows:
-    """The rows in `run.store`, where they are of the same data, vectors and protocol; the others are computed.
-
-    Nothing is stored but vectors.
-
-    Raises:
-        HarnessError: as `Run.measure`; damaged rows.
-    """
-    measured = EncoderRows(encoder.name)
-
-    def known(task: Task, wanted: Identity) -> tuple[Result, Rows] | None:
-        return stored_rows(run.store, task, wanted) if run.store else None
-
-    def take(task: Task, result: Result, rows: Rows | None) -> None:
-        if rows is not None:
-            measured.rows[task.name, result.subset] = rows
-
-    failures = run.measure(encoder, plan, take, known)
-    measured.failures.update({(failure.task, failure.subset): one_line(failure.error) for failure in failures})
-    for task, source in sets_of(plan):
-        if (key := (task.name, source.subset)) not in measured.rows.keys() | measured.failures.keys():
-            measured.failures[key] = f"not tried after: {one_line(failures[-1].error)}"
-    return measured
-
-
-def _check_encoder(encoder: object) -> None:
-    """Refuse another library's model, before anything is measured in vain."""
+def _adopted(encoder: Any) -> Encoder:
+    """An encoder as it is, another library's model as one. Raises InputError for what is neither."""
     lacks = ([] if hasattr(encoder, "name") else ["name"]) + missing_attributes(encoder)
     if isinstance(encoder, type):
         what = f"{encoder.__name__} is a class, no encoder"
-    elif lacks:
-        what = f"{type(encoder).__name__} is no encoder, it lacks {', '.join(lacks)}"
+    elif not lacks:
+        return encoder  # type: ignore[no-any-return]
+    elif callable(getattr(encoder, "encode", None)):
+        return AdoptedEncoder(encoder)
     else:
-        return
+        what = f"{type(encoder).__name__} is no encoder, it lacks {', '.join(lacks)}"
     raise InputError(
-        f"{what}; give a spec string such as 'sentence-transformers:DIR-or-HUB-ID', or an object with name, "
-        "fingerprint, dim, uses_lang and encode"
+        f"{what}; give a spec string such as 'sentence-transformers:DIR-or-HUB-ID', or an object with encode(sentences)"
     )
-
-
-def _open_store(results: Path) -> ResultStore:
-    """Refuse a file in the place of the results folder, before anything is measured in vain."""
-    for path in (results, *results.parents):
-        if path.is_file():
-            raise InputError(f"{path}: cannot be written (a file, not a folder); name another folder for the results")
-    return ResultStore(results)
-
-
-def _ready(progress: Progress) -> list[Spec]:
-    """The aliases that run on this machine as it is."""
-    ready = []
-    for name in encoder_names():
-        try:
-            if encoder_info(name).is_ready:
-                ready.append(Spec(name))
-        except HarnessError as error:
-            progress.note(f"warning: {error}")
-    if not ready:
-        raise InputError("no encoder is ready on this machine; see `leaderboard encoders`")
-    return ready
-
-
-def _refuse_equal_names(specs: Sequence[Spec]) -> None:
-    by_name: dict[str, Spec] = {}
-    for spec in specs:
-        other = by_name.setdefault(spec.stored_name, spec)
-        if other is not spec:
-            raise InputError(f"{other} and {spec} would be stored under one name; add name=... to one of them")

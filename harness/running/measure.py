@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core import provenance
-from harness.core.errors import HarnessError, LanguageError, VectorError
+from harness.core.errors import EncoderError, HarnessError, LanguageError
 from harness.data import Source
 from harness.encoders.cache import EncoderVectors, VectorCache
 from harness.encoders.encoder import Conditions, Encoder
+from harness.encoders.reduction import Reduced
 from harness.encoders.shards import Effort
+from harness.encoders.variant import Variant
 from harness.protocol.task import Planned, Rows, Task
 from harness.results.records import Dataset, Identity, RecordKey, Result, ResultStore, mean_metrics
 from harness.running.plan import Items, Progress, Silent, identity_of, sets_of
@@ -84,8 +86,8 @@ class Run:
     ) -> list[Failure]:
         """Measure an encoder on one set after another, and return what failed; stores nothing but vectors.
 
-        An error of the encoder's own, a language that it cannot take among them, fails one subset; vectors that are
-        none fail what is left.
+        An error of the encoder's own, a language that it cannot take among them, fails one subset; an EncoderError
+        (vectors that are none, say) fails what is left.
 
         Args:
             take: is given what was measured on each set, or is known.
@@ -107,11 +109,11 @@ class Run:
                         result = replace(result, spec=spec, versions=provenance.versions(modules))
                     take(task, result, rows)
                 except Exception as error:
-                    if isinstance(error, HarnessError) and not isinstance(error, VectorError | LanguageError):
+                    if isinstance(error, HarnessError) and not isinstance(error, EncoderError | LanguageError):
                         raise
                     failures.append(Failure(encoder.name, task.name, source.subset, error))
                     self.progress.fail(*failures[-1])
-                    if isinstance(error, VectorError):
+                    if isinstance(error, EncoderError):
                         break
                 else:
                     self.progress.finish(result, task.main_metric, stored is not None)
@@ -154,6 +156,7 @@ class Run:
             sentences_per_s=round(n_distinct / effort.seconds, 1) if n_distinct >= _ENOUGH and effort.seconds else None,
             created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             **_how(effort),
+            **_reduced(encoder),
         )
         return result, rows
 
@@ -166,6 +169,19 @@ def _how(effort: Effort) -> _How:
         "conditions": {k: v for k, v in effort.conditions.items() if k != "threads" or not isinstance(v, int)},
         "usage": {name: round(amount, 3) for name, amount in effort.usage.items()},
     }
+
+
+class _Reduced(TypedDict, total=False):
+    base: str
+    reduced: Reduced
+
+
+def _reduced(encoder: Encoder) -> _Reduced:
+    """Of cut or quantised vectors, what was done to which, as fields of a record."""
+    if not isinstance(encoder, Variant):
+        return {}
+    done = Reduced(encoder.dim, encoder.base.dim, encoder.reduction.quantize)
+    return {"base": encoder.base.name, "reduced": done}
 
 
 def averages_of(task: Task, results: Sequence[Result]) -> list[Result]:

@@ -83,7 +83,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
 class Board:
     """The stored numbers of several encoders.
 
-    The best encoders are the best of the given results, so that a table of some encoders is right by itself.
+    Cut and quantised vectors are not ranked among them, and change nothing of what is said of the others. The best
+    encoders are the best of the given results, so that a table of some encoders is right by itself.
     """
 
     def __init__(self, results: Sequence[Result], statistics: Mapping[str, Statistics]):
@@ -118,7 +119,7 @@ class Board:
         if key not in self._standings:
             task, subset, metric = key
             statistics = self.statistics(task)
-            results = {e: r for e, r in self.results(task, subset).items() if metric in r.metrics}
+            results = {e: r for e, r in self.results(task, subset).items() if metric in r.metrics and r.base is None}
             values = {encoder: result.metrics[metric] for encoder, result in results.items()}
             self._standings[key] = Standing()
             if metric_of(task, metric).is_ranked:
@@ -135,7 +136,7 @@ class Board:
                 for (task, subset), results in self._results.items()
                 if task == result.task
                 for encoder, other in results.items()
-                if (entry := self.entry(other)) and metric in entry.p_zero
+                if other.base is None and (entry := self.entry(other)) and metric in entry.p_zero
             }
             self._p_zero[key] = dict(zip(tests, holm(list(tests.values())), strict=True))
         return self._p_zero[key].get((result.encoder, result.subset))

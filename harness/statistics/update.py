@@ -107,18 +107,21 @@ class _Missing:
     Attributes:
         intervals: by metric, the encoders without an interval.
         pairs: by metric, the pairs of encoders that were not tested.
+        to_full: by metric, the cut or quantised vectors that were not tested against the full ones, with these.
         details: the encoders without what the task keeps beside intervals and tests.
     """
 
     subset: str
     intervals: dict[str, list[str]] = field(default_factory=dict)
     pairs: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    to_full: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     details: list[str] = field(default_factory=list)
 
     @property
     def encoders(self) -> list[str]:
         """All encoders that are named, sorted."""
-        tested = (name for pairs in self.pairs.values() for pair in pairs for name in pair)
+        lists = (*self.pairs.values(), *self.to_full.values())
+        tested = (name for pairs in lists for pair in pairs for name in pair)
         return sorted({*self.details, *tested, *(name for names in self.intervals.values() for name in names)})
 
 
@@ -132,19 +135,27 @@ def _missing(task: Task, records: Mapping[Key, Result], known: Statistics, rows:
         for metric in (m for m in task.metrics if m.has_interval):
             having = [record for record in comparable if metric.name in record.metrics]
             without = [r for r in having if not ((entry := known.entry(r)) and metric.name in entry.interval)]
-            ranked = combinations(having, 2) if metric.is_ranked else ()
-            untested = [(a, b) for a, b in ranked if known.p(a, b, metric.name) is None]
-            ready = {r.encoder for r in having if rows.are_there(r)} if without or untested else set()
+            ranked = [r for r in having if r.base is None] if metric.is_ranked else []
+            untested = [(a, b) for a, b in combinations(ranked, 2) if known.p(a, b, metric.name) is None]
+            to_full = [(a, b) for b in ranked for a in having if a.is_made_from(b)]
+            to_full = [(a, b) for a, b in to_full if _lacks_difference(a, b, metric.name, known)]
+            ready = {r.encoder for r in having if rows.are_there(r)} if without or untested or to_full else set()
             if names := [r.encoder for r in without if r.encoder in ready]:
                 missing.intervals[metric.name] = names
             if pairs := [(a.encoder, b.encoder) for a, b in untested if {a.encoder, b.encoder} <= ready]:
                 missing.pairs[metric.name] = pairs
+            if pairs := [(a.encoder, b.encoder) for a, b in to_full if {a.encoder, b.encoder} <= ready]:
+                missing.to_full[metric.name] = pairs
         if task.detail:
             # Of an average there are no rows of its own.
             without = [r for r in comparable if not r.parts and not ((entry := known.entry(r)) and entry.more)]
             missing.details = [r.encoder for r in without if rows.are_there(r)]
         if missing.encoders:
             yield missing
+
+
+def _lacks_difference(reduced: Result, full: Result, metric: str, known: Statistics) -> bool:
+    return known.p(reduced, full, metric) is None or known.difference(reduced, metric) is None
 
 
 def _computed(
@@ -169,4 +180,10 @@ def _computed(
         pairs = [pair for pair in untested if parts.keys() >= set(pair)]
         for (first, second), p in evidence.p_values(metric, pairs).items():
             entries[first].p.setdefault(metric, {})[second] = p
+    for metric, untested in missing.to_full.items():
+        pairs = [pair for pair in untested if parts.keys() >= set(pair)]
+        for (reduced, full), test in evidence.paired_tests(metric, pairs).items():
+            first, second = sorted((reduced, full))
+            entries[first].p.setdefault(metric, {})[second] = test.p
+            entries[reduced].difference.setdefault(metric, {})[full] = test.low, test.high
     return {(name, missing.subset): entry for name, entry in entries.items()}

@@ -155,7 +155,7 @@ def test_it_keeps_the_promises_of_an_encoder(small):
 
 
 def test_options_are_those_of_any_sentence_transformer(whole, small):
-    options = {"device": "cpu", "prompt": "the ", "max_length": 8, "truncate_dim": 5, "precision": "bf16"}
+    options = {"device": "cpu", "prompt": "the ", "max_length": 8, "precision": "bf16"}
     ours, theirs = (f(str(folder), **options) for f, folder in ((load, small), (sentence_transformer.load, whole)))
     assert ours.fingerprint.partition("|")[2] == theirs.fingerprint.partition("|")[2]
     assert ours.name == str(small) and load(str(small), device="cpu", name="n").name == "n"

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from distill.static import load
+from distill.static import STUDENT, load
 from harness.core.errors import InputError
 from harness.encoders.registry import load_encoder
 from harness.testing import SENTENCES, check_encoder
@@ -58,9 +58,13 @@ def cosines(ours, theirs):
 @pytest.mark.parametrize("truncate_dim", [None, 5])
 def test_vectors_are_the_librarys(tmp_path, normalise, truncate_dim):
     write_static(tmp_path / "m", normalise=normalise)
-    found = load(str(tmp_path / "m"), truncate_dim=truncate_dim).encode(TEXTS)
+    found = load_encoder(f"static:{tmp_path / 'm'}" + (f"?truncate_dim={truncate_dim}" if truncate_dim else ""))
+    found = found.encode(TEXTS)
     assert found.shape == (len(TEXTS), truncate_dim or 12) and found.dtype == np.float32
-    np.testing.assert_allclose(found, by_library(tmp_path / "m", truncate_dim=truncate_dim), rtol=1e-5, atol=1e-6)
+    whole, part = by_library(tmp_path / "m"), by_library(tmp_path / "m", truncate_dim=truncate_dim)
+    lengths = [np.linalg.norm(x, axis=1, keepdims=True) for x in (whole, part)]
+    factors = np.divide(*lengths, out=np.zeros_like(lengths[0]), where=lengths[1] > 0)
+    np.testing.assert_allclose(found, part * factors, rtol=1e-5, atol=1e-6)
     assert not found[TEXTS.index("")].any()
 
 
@@ -222,5 +226,16 @@ def test_a_bad_folder_is_one_line(tmp_path, damage, message):
 @pytest.mark.parametrize("truncate_dim", [0, 13])
 def test_dimensions_that_are_not_there(tmp_path, truncate_dim):
     write_static(tmp_path / "m")
-    with pytest.raises(InputError, match=f"truncate_dim must be 1 to 12, not {truncate_dim}"):
-        load(str(tmp_path / "m"), truncate_dim=truncate_dim)
+    with pytest.raises(InputError, match=f"truncate_dim must be 1 (to 12|or more), not {truncate_dim}"):
+        load_encoder(f"static:{tmp_path / 'm'}?truncate_dim={truncate_dim}")
+
+
+def test_size_and_parameters():
+    from safetensors import safe_open
+
+    encoder = load(str(STUDENT))
+    with safe_open(STUDENT / "model.safetensors", framework="numpy") as file:
+        tokens, dim = file.get_slice("embeddings").get_shape()
+    assert encoder.n_parameters == tokens * dim
+    read = ("model.safetensors", "tokenizer.json")
+    assert encoder.size_bytes == sum((STUDENT / name).stat().st_size for name in read)

@@ -125,3 +125,7 @@ def test_fingerprint_tells_the_options():
     assert len({encoder.fingerprint for encoder in encoders}) == 3
     assert CharGrams(ngrams="4").fingerprint == CharGrams(ngrams="4-4").fingerprint
     assert CharGrams(name="x").fingerprint == CharGrams().fingerprint
+
+
+def test_there_are_no_weights():
+    assert (CharGrams().n_parameters, CharGrams().size_bytes) == (0, 0)

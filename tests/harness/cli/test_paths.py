@@ -203,8 +203,8 @@ def test_an_error_without_a_type_of_its_own_is_a_bug(
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError("ours")
 
-    monkeypatch.setattr("harness.running.evaluate.run_suite", fails)
+    monkeypatch.setattr("harness.running.suite.run_suite", fails)
     done = called(capsys, *RUN)
     assert done.returncode == 70 and "Traceback" in done.stderr
-    monkeypatch.setattr("harness.running.evaluate.run_suite", lambda *_, **__: user_path("~nobody-here/x"))
+    monkeypatch.setattr("harness.running.suite.run_suite", lambda *_, **__: user_path("~nobody-here/x"))
     assert one_line_error(called(capsys, *RUN)).startswith("~nobody-here/x: ")

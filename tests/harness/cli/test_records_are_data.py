@@ -33,6 +33,7 @@ CODE = [
     "tfhub:.",
     "tfhub:google/LaBSE/2?preprocessor=somebody/model/1",
     "labse-tfhub?preprocessor=.",
+    "openai:tiny?base_url=http://127.0.0.1:9/v1",
     "sentence-transformers:somebody/model?trust_remote_code=true",
     "mean-pooling:somebody/model?trust_remote_code=1",
     "labse?trust_remote_code=True",

@@ -34,7 +34,8 @@ def test_a_command_that_fails_is_not_taken_for_one_that_imports_little(tmp_path:
 
 
 @pytest.mark.parametrize(
-    "command", [["--help"], ["run", "--help"], ["show", "--help"], ["mine", "--help"], ["compare", "--help"]]
+    "command",
+    [["--help"], *([name, "--help"] for name in ("run", "show", "speed", "mine", "compare"))],
 )
 def test_help_imports_nothing_heavy(command: list[str], tmp_path: Path) -> None:
     modules = imported_by(*command, cwd=tmp_path)

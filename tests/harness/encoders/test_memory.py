@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,8 @@ import numpy as np
 import pytest
 
 from harness.core.errors import LanguageError, VectorError
+from harness.core.threads import n_threads
+from harness.encoders.cache import VectorCache
 from harness.encoders.containment import InParts, is_out_of_memory
 
 
@@ -147,3 +150,23 @@ def test_what_it_prints_is_not_on_stdout(capfd: pytest.CaptureFixture[str]) -> N
 
     InParts(SimpleNamespace(dim=2, encode=encode)).encode(["a"])  # type: ignore[arg-type]
     assert capfd.readouterr() == ("", "loading\nworking\n")
+
+
+def test_vectors_that_were_made_in_smaller_parts_say_so(tmp_path: Path) -> None:
+    class Small:
+        """Has memory for 300 sentences at a time."""
+
+        name, fingerprint, dim, uses_lang = "small", "small-1", 1, False
+
+        def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+            if len(sentences) > 300:
+                raise MemoryError
+            return np.array([[len(text)] for text in sentences], np.float32)
+
+    sentences = ["x" * n for n in range(1, 1025)]
+    with VectorCache(tmp_path).of(Small()) as vectors:
+        encoded = vectors.encode(sentences)
+    assert encoded.vectors[:, 0].tolist() == list(range(1, 1025))
+    assert encoded.effort.conditions == {"threads": n_threads(), "sentences_at_a_time": 256}
+    with VectorCache(tmp_path / "other").of(Small()) as vectors:
+        assert vectors.encode(sentences[:300]).effort.conditions == {"threads": n_threads()}

@@ -94,6 +94,10 @@ def wrong():
     return encoder
 
 
+def own_cut(*, truncate_dim: str = "auto"):
+    return Rows(truncate_dim=truncate_dim)
+
+
 preset = EncoderInfo(unnamed, "normalised", "fake", options={"normalize": "true"})
 '''
 
@@ -117,6 +121,7 @@ plug-rows = plug_in:unnamed
 plug-rows-any = plug_in:Rows
 plug-own-normalize = plug_in:own_normalize
 plug-preset = plug_in:preset
+plug-own-cut = plug_in:own_cut
 plug-wrong = plug_in:wrong
 """
 
@@ -178,7 +183,7 @@ def test_options_are_converted(plug_in):
         ("plug-plain?normalise=true", "unknown option .* 'normalise'; did you mean 'normalize'"),
         ("plug-plain?normalize=yes", "'plug-plain': option normalize is true or false, not 'yes'"),
         ("plug-own-normalize?normalize=true", "option normalize is a whole number, not 'true'"),
-        ("plug-rows?x=1", "unknown option of encoder 'plug-rows' 'x'; known: name, normalize"),
+        ("plug-rows?x=1", "unknown option of encoder 'plug-rows' 'x'; known: name, normalize, quantize, truncate_d"),
         ("plug-alias?location=x", "unknown option"),
         ("plug-plain:here", "takes no location .got 'here'"),
         ("plug-kind", "needs a location: plug-kind:DIR"),
@@ -287,6 +292,20 @@ def test_factory_that_names_normalize_keeps_its_own(plug_in):
     encoder = load_encoder("plug-own-normalize?normalize=7")
     assert encoder.fingerprint == "(None, {'normalize': 7})"
     np.testing.assert_array_equal(encoder.encode(["a"]), [[3, 4]])
+
+
+def test_factory_that_names_truncate_dim_keeps_its_own(plug_in):
+    encoder = load_encoder("plug-own-cut?truncate_dim=half")
+    assert (encoder.name, encoder.fingerprint) == ("plug-own-cut@half", "(None, {'truncate_dim': 'half'})")
+    both = load_encoder("plug-own-cut?truncate_dim=half&quantize=binary")
+    assert (both.name, both.base.name) == ("plug-own-cut@half-binary", "plug-own-cut@half")
+    assert both.fingerprint == "(None, {'truncate_dim': 'half'})|quantize:binary"
+    np.testing.assert_array_equal(both.encode(["a", "b"]), [[1, 1], [0, 0]])
+
+
+def test_a_factory_that_takes_any_option_gets_none_of_the_harness(plug_in):
+    encoder = load_encoder("plug-any?a=1&truncate_dim=1")
+    assert (encoder.name, encoder.base.options) == ("plug-any@1", {"a": "1", "name": "plug-any"})
 
 
 def test_what_cannot_be_normalised_is_refused_as_other_vectors_are(plug_in):

@@ -157,6 +157,14 @@ def test_the_lexical_floor_is_marked_under_any_name() -> None:
     assert column(table, "encoder") == ["chargrams (lexical floor)", "mine (lexical floor)"]
 
 
+def test_a_footnote_of_vectors_that_cannot_be_repeated() -> None:
+    steady = sts("a", "en-en", 80.0, conditions={"repeatability": 1e-7})
+    unsteady = sts("b", "en-en", 80.0, conditions={"repeatability": 0.01, "repeatable": "no"})
+    [table] = boards([steady, unsteady])
+    assert column(table, "encoder") == ["a", "b [1]"]
+    assert "[1] b: equal requests give different vectors (1 - cosine up to 0.01)" in table.note_texts
+
+
 def test_footnotes_of_records_that_are_not_of_one_piece() -> None:
     results = [
         *(sts("a", subset, 50.0) for subset in ("en-en", "es-es")),

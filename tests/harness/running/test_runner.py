@@ -19,12 +19,14 @@ from harness.core.files import remove_unclaimed
 from harness.core.threads import available_cores
 from harness.data import bundled_sample, open_data_dir
 from harness.encoders.cache import VectorCache
+from harness.encoders.reduction import Reduced, Reduction
+from harness.encoders.variant import Variant
 from harness.results import records as results
 from harness.results.records import ResultStore
 from harness.results.statistics import StatisticsStore
-from harness.running.evaluate import Request, measure_and_store, run_suite
 from harness.running.measure import Run
 from harness.running.plan import Items, Silent, absent_sets, make_plan
+from harness.running.suite import Request, measure_and_store, run_suite
 from harness.statistics.update import update_statistics
 
 ALL = [tasks.get_task(name) for name in tasks.task_names()]
@@ -48,6 +50,37 @@ def test_a_second_run_encodes_and_measures_nothing(tmp_path: Path) -> None:
     again = Letters()
     assert evaluate(again, **arguments) == first
     assert again.seen == [] and {path: path.read_bytes() for path in tmp_path.rglob("*.json")} == files
+
+
+def test_an_encoder_is_measured_in_full_and_in_every_reduction_with_one_encoding(tmp_path: Path) -> None:
+    encoder, notes = Letters(), []
+    reductions = [Reduction(None, "none"), Reduction(40), Reduction(32, "binary"), Reduction(7), Reduction(7)]
+    request = Request(
+        [encoder], ["sts17"], ["en-en@sample"], results=tmp_path, cache_dir=tmp_path, reductions=reductions
+    )
+    progress = Silent()
+    progress.note = notes.append  # type: ignore[attr-defined]
+    found = run_suite(request, progress).results
+    assert [(r.encoder, r.base, r.reduced) for r in found] == [
+        ("letters", None, None),
+        ("letters@binary", "letters", Reduced(32, 32, "binary")),  # to cut to all dimensions is not to cut
+        ("letters@7", "letters", Reduced(7, 32, "none")),
+    ]
+    assert len(encoder.seen) == len(set(encoder.seen))
+    assert "letters: 40 dimensions passed over, its vectors have 32" in notes
+    stored = {r.encoder: r for r in ResultStore(tmp_path).load()}
+    assert stored == {r.encoder: r for r in found}
+    file = tmp_path / "records" / "letters" / "sts17.json"
+    assert "base" not in file.read_text() and "reduced" not in file.read_text()
+
+
+@pytest.mark.parametrize("damage", ['"dim": 0', '"dim": "x"', '"dim": 7, "no_field": 1'])
+def test_damaged_reductions_are_named(tmp_path: Path, damage: str) -> None:
+    evaluate(Variant(Letters(), Reduction(7)), "sts17", subsets="en-en@sample", results=tmp_path, cache_dir=tmp_path)
+    file = tmp_path / "records" / "letters@7" / "sts17.json"
+    file.write_text(file.read_text().replace('"dim": 7', damage))
+    with pytest.raises(InputError, match=r"sts17.json: no list of result records"):
+        ResultStore(tmp_path).load()
 
 
 def test_nine_sets_are_read_once_and_their_records_are_parsed_once(

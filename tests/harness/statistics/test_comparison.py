@@ -23,8 +23,8 @@ from harness.resampling.metrics import average
 from harness.resampling.resamples import Resampling
 from harness.resampling.tests import bootstrap_p, paired_tests, rank_intervals
 from harness.results.records import ResultStore
-from harness.running.evaluate import measure_rows
 from harness.running.measure import Run
+from harness.running.suite import measure_rows
 from harness.statistics.comparison import compare_rows, win_tie_loss
 from harness.statistics.evidence import sample_of
 from harness.statistics.rows import EncoderRows

@@ -281,3 +281,41 @@ def test_a_folder_that_cannot_be_written_is_one_line(store: ResultStore) -> None
     (store.root / "statistics").write_text("")
     with pytest.raises(InputError, match=r"sts17\.json: cannot be written"):
         update_statistics(store, [STS], PLAN)
+
+
+def test_cut_vectors_are_tested_against_the_full_ones_alone(tmp_path: Path) -> None:
+    for encoder in ERRORS:
+        store_measured(tmp_path, encoder, rows_of(encoder))
+    store = ResultStore(tmp_path)
+    update_statistics(store, [STS], PLAN)
+    before = entries(store)
+    made = {"good@2": rows_of("fair"), "good@int8": {s: sts_rows(s, 0.55, 9) for s in SAME}}
+    for name, rows in made.items():
+        store_measured(tmp_path, name, rows, base="good", fingerprint=f"good-1|{name}")
+    store_measured(tmp_path, "good@old", rows_of("poor"), base="good", fingerprint="good-0|x")  # of other weights
+    update_statistics(store, [STS], PLAN)
+    after = entries(store)
+    assert {key: entry for key, entry in after.items() if key[0] in ("fair", "poor")} == {
+        key: entry for key, entry in before.items() if key[0] in ("fair", "poor")
+    }
+    for subset in (*SAME, "avg-same"):
+        assert not after["good@old", subset].p and not after["good@old", subset].difference
+        assert set(after["good", subset].p["spearman"]) == {"poor", *made}
+        for name, rows in made.items():
+            assert not after[name, subset].p
+            parts = [subset] if subset in SAME else SAME
+            samples = [sample_of(STS, "spearman", [rows[part], rows_of("good")[part]]) for part in parts]
+            (test,) = paired_tests(samples[0] if len(samples) == 1 else average(samples), [(0, 1)], PLAN)
+            found = after[name, subset].difference["spearman"]
+            assert found == {"good": pytest.approx((test.low, test.high), abs=1e-4)}
+            assert after["good", subset].p["spearman"][name] == pytest.approx(test.p, abs=1e-6)
+    statistics = StatisticsStore(tmp_path)
+    known = statistics.load("sts17").current(store.load("good@2") + store.load("good"))
+    record = next(r for r in store.load("good@2") if r.subset == "en-en")
+    assert known.difference(record, "spearman") == after["good@2", "en-en"].difference["spearman"]["good"]
+    file = statistics.file("sts17")
+    content = file.read_bytes()
+    update_statistics(store, [STS], PLAN)
+    assert file.read_bytes() == content
+    statistics.forget("good")
+    assert not any(entry.difference.get("spearman") for entry in entries(store).values())

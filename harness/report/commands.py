@@ -1,0 +1,49 @@
+"""The command lines that measure results again, as a block for a page."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+
+from harness.core import escaping
+from harness.core.names import Subset
+from harness.report.tables import split_sample
+from harness.results.records import Result
+
+
+def commands(results: Sequence[Result], tasks: Sequence[str], folder: str) -> str:
+    """The commands that measure all results again, on real data and on the bundled sample."""
+    results_option = f"--results {shlex.quote(escaping.visible(folder))}"
+    commands = [command for part in split_sample(results) for command in _run_commands(part, tasks, results_option)]
+    block = escaping.code_block("\n".join([*commands, f"leaderboard report {results_option}"]), "sh")
+    objects = ", ".join(sorted({result.encoder for result in results if not result.spec}))
+    return block + (f"\n\nMeasured through the Python API: {escaping.markdown(objects)}." if objects else "")
+
+
+def _run_commands(part: Sequence[Result], tasks: Sequence[str], results_option: str) -> list[str]:
+    """A `leaderboard run` for each group of encoders; `part` is either all real data or all bundled sample."""
+    data = "--suite sample" if Subset.parse(part[0].subset).is_sample else '--data-dir "$HARNESS_DATA"'
+    commands = []
+    for of_group, specs in _groups(part, tasks):
+        chosen = [f"--task {shlex.quote(task)}" for task in of_group]
+        chosen += [f"--encoder {shlex.quote(escaping.visible(spec))}" for spec in specs]
+        commands.append(" \\\n  ".join(["leaderboard run --fresh", data, results_option, *chosen]))
+    return commands
+
+
+def _groups(part: Sequence[Result], tasks: Sequence[str]) -> list[tuple[list[str], list[str]]]:
+    """Groups specs that were measured on the same tasks: the tasks and the specs of each group.
+
+    A spec whose encoder has another spec too is alone, because a run refuses two specs that are stored under one name.
+    """
+    measured: dict[tuple[str, str], set[str]] = {}
+    for result in part:
+        if result.spec:
+            measured.setdefault((result.encoder, result.spec), set()).add(result.task)
+    n_specs = Counter(encoder for encoder, _ in measured)
+    groups: dict[tuple[tuple[str, ...], str], list[str]] = {}
+    for (encoder, spec), done in sorted(measured.items(), key=lambda item: item[0]):
+        of_group = tuple(task for task in tasks if task in done)
+        groups.setdefault((of_group, spec if n_specs[encoder] > 1 else ""), []).append(spec)
+    return [(list(of_group), specs) for (of_group, _), specs in groups.items()]
