@@ -130,15 +130,20 @@ def _place(variant: tuple[Result, Reduced]) -> tuple[int, int, str]:
 
 
 def _keys(results: Sequence[Result]) -> list[tuple[Column, Key]]:
-    """What stands for each task in the table over all tasks; of a task without that, its main metric on every set."""
-    ranked = [(column, key) for column, key in headlines(results) if metric_of(key[0], key[2]).is_ranked]
+    """What stands for each task in the table over all tasks; of a task without that, its main metric on every set.
+
+    Only numbers that some variant has.
+    """
+    measured = {(r.task, r.subset, metric) for r in results if r.base for metric in r.metrics}
+    ranked = [(c, key) for c, key in headlines(results) if key in measured and metric_of(key[0], key[2]).is_ranked]
     by_task: dict[str, list[tuple[Column, Key]]] = {}
     for column, key in ranked:
         by_task.setdefault(key[0], []).append((column, key))
     found = []
     for task in task_order(result.task for result in results):
-        of_task = [result for result in results if result.task == task]
-        metrics = [m for m in metric_order(task, of_task[0].metrics) if metric_of(task, m).is_ranked]
+        of_task = [result for result in results if result.task == task and result.base]
+        names = (metric for result in of_task[:1] for metric in result.metrics)
+        metrics = [m for m in metric_order(task, names) if metric_of(task, m).is_ranked]
         if task not in by_task and metrics and described(task).display.overview != ():
             subsets = subset_order(task, (result.subset for result in of_task))
             by_task[task] = [(Column(title_of(task), subset), (task, subset, metrics[0])) for subset in subsets]

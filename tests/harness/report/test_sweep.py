@@ -113,13 +113,19 @@ def test_variants_whose_full_vectors_were_not_measured_there() -> None:
     assert texts(curves(results, {})[0])[0][:5] == ["gone", "512", "float32", "2,048", "–"]
 
 
-def test_a_task_without_averages_shows_every_set() -> None:
+def test_a_task_without_averages_shows_every_set_that_a_variant_was_measured_on() -> None:
     done = Reduced(8, 16, "none")
-    results = [sts("a", "en-en", 80.0), sts("a@8", "en-en", 70.0, base="a", reduced=done), sts("a", "en-de", 60.0)]
+    results = [sts("a", subset, 80.0) for subset in ("en-en", "en-fr", "en-de")]
+    results += [sts("a@8", subset, 70.0, base="a", reduced=done) for subset in ("en-en", "en-fr")]
     assert [table.title for table in curves(results, {})] == [
         "a, cut and quantised: STS 2017 en-en, x 100",
-        "a, cut and quantised: STS 2017 en-de, x 100",
+        "a, cut and quantised: STS 2017 en-fr, x 100",
     ]
+
+
+def test_an_average_that_no_variant_has_is_not_shown() -> None:
+    results = [result for result in measured() if not (result.base and result.subset == "avg-cross")]
+    assert [table.title for table in curves(results, {})] == ["muse, cut and quantised: STS avg-same, x 100"]
 
 
 @pytest.mark.parametrize("key", [("sts17", "avg-same", "spearman"), ("sts17", "avg-cross", "spearman")])
