@@ -9,8 +9,8 @@ Each is a pure function of one vector x of the encoder (which `normalize=true` h
 
    - `int8`: component i becomes the whole number nearest to x_i / s_i (halves to even), at most 127 and at least -127,
      and is decoded as that number times s_i. The scales s_i are those of 127 at the largest absolute value that the
-     component has in a fixed set of sentences (`CALIBRATION`), never in what is evaluated. This is what an index of
-     8-bit scalars with a range for each component does, which decodes before it compares (QT_8bit of faiss's
+     component has in a fixed set of sentences (`CALIBRATION`, of the bundled sample), never in the batch. This is what
+     an index of 8-bit scalars with a range for each component does: it decodes before it compares (QT_8bit of faiss's
      ScalarQuantizer, https://github.com/facebookresearch/faiss/wiki/Faiss-indexes). sentence-transformers'
      `quantize_embeddings` has ranges that need not be symmetric, and rounds down. A dot product of bare codes would be
      another similarity: a component counted as much as any other, however little it varies.
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from harness.core.errors import InputError, LanguageError
 from harness.encoders.encoder import Encoder, check_vectors, row_norms, scaled
-from harness.encoders.reduction import Reduction, n_bytes
+from harness.encoders.reduction import Reduction, vector_bytes
 
 CALIBRATION = Path(__file__).parents[1] / "sample" / "calibration.tsv"
 """Language TAB sentence: the distinct sentences of the bundled sample."""
@@ -83,7 +83,7 @@ class Variant:
     @property
     def vector_bytes(self) -> int:
         """Bytes that a vector takes in an index."""
-        return n_bytes(self.dim, self.reduction.quantize)
+        return vector_bytes(self.dim, self.reduction.quantize)
 
     @property
     def uses_lang(self) -> bool:

@@ -138,7 +138,9 @@ def _intervals(result: Result, statistics: Statistics) -> dict[str, tuple[float,
 
 
 def _reduced(base: str, done: Reduced) -> str:
-    return f"{done.dim:,} of {done.full_dim:,} dimensions of {base}, quantize {done.quantize}, {done.n_bytes:,} bytes"
+    return (
+        f"{done.dim:,} of {done.full_dim:,} dimensions of {base}, quantize {done.quantize}, {done.vector_bytes:,} bytes"
+    )
 
 
 def _state(result: Result) -> str:

@@ -69,7 +69,9 @@ def test_records_name_the_full_encoder_and_what_was_done(here: Path) -> None:
         else:
             assert record.base == "chargrams" and record.fingerprint.startswith(f"{full}|")
             assert record.reduced and record.reduced.full_dim == 1024
-            assert (record.reduced.dim, record.reduced.quantize, record.reduced.n_bytes) == VARIANTS[record.encoder]
+            assert (record.reduced.dim, record.reduced.quantize, record.reduced.vector_bytes) == VARIANTS[
+                record.encoder
+            ]
 
 
 def test_sentences_are_encoded_once_and_nothing_is_measured_again(
