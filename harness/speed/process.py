@@ -58,7 +58,6 @@ class Child:
         """End the process, and what it has started, whatever it is doing; after so many seconds in which it may end."""
         if self._is_ended:  # another process may have its number now
             return
-        self._is_ended = True
         with suppress(OSError, subprocess.TimeoutExpired):  # it has gone; it is doing something
             assert self._process.stdin
             self._process.stdin.close()
@@ -69,6 +68,7 @@ class Child:
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
         self._process.wait()
+        self._is_ended = True
 
     def ask(self, kind: type[T], do: str, **arguments: Any) -> T:
         """The answer to a command, as a value of `kind`.
