@@ -41,7 +41,10 @@ _restoration = ExitStack()  # what the last block to end puts back
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """A `with` block for every call of an encoder's own code, loading included. It takes some microseconds.
+    """A `with` block for every call of an encoder's own code, loading included.
+
+    It takes some microseconds, or some milliseconds where a number of threads is chosen: loaded libraries are looked
+    for every time.
 
     Stdout is for the harness's data: what the block writes there, by `print`, by C libraries or by processes that it
     starts, comes out on stderr. After the block the current folder is the same as before. Where a number of threads is

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import PurePath, PurePosixPath, PureWindowsPath
@@ -145,6 +145,15 @@ def parse_spec(text: str) -> Spec:
             raise InputError(f"encoder {text!r}: option {key!r} is given twice")
         options[key] = unquote(value)
     return Spec(head, location if colon else None, options)
+
+
+def refuse_equal_names(specs: Iterable[Spec]) -> None:
+    """Raises InputError where two of these would be stored under one name."""
+    by_name: dict[str, Spec] = {}
+    for spec in specs:
+        other = by_name.setdefault(spec.stored_name, spec)
+        if other is not spec:
+            raise InputError(f"{other} and {spec} would be stored under one name; add name=... to one of them")
 
 
 def signature_of(factory: Callable[..., Any]) -> inspect.Signature:
