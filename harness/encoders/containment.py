@@ -43,7 +43,7 @@ _restoration = ExitStack()  # what the last block to end puts back
 def contained() -> Iterator[None]:
     """A `with` block for every call of an encoder's own code, loading included.
 
-    It takes some microseconds; milliseconds where a number of threads is chosen, since all libraries are looked at.
+    It takes some microseconds; about a millisecond where a number of threads is chosen: all libraries are looked at.
 
     Stdout is for the harness's data: what the block writes there, by `print`, by C libraries or by processes that it
     starts, comes out on stderr. After the block the current folder is the same as before. Where a number of threads is
