@@ -45,7 +45,7 @@ class Spec:
     def base_name(self, reduction: Reduction) -> str:
         """The stored name of the vectors before this was done to them."""
         name = self.options.get("name", "")
-        if name.endswith(reduction.suffix):
+        if name and name.endswith(reduction.suffix):
             return check_name(name.removesuffix(reduction.suffix), "encoder")
         others = {key: value for key, value in self.options.items() if key not in reduction.options}
         return check_name(self._default_name() + suffix_of(others), "encoder")
@@ -91,6 +91,12 @@ class CheckedSpec(Spec):
     factory: Callable[..., Any] = field(compare=False)
     types: Mapping[str, object] = field(compare=False)
     values: Mapping[str, object] = field(compare=False)
+
+    @property
+    def reduction(self) -> Reduction:
+        """What the harness does to the vectors of the factory's encoder. Raises InputError as `Reduction`."""
+        own: Mapping[str, Any] = self.arguments({})[1]
+        return Reduction(own.get("truncate_dim"), own.get("quantize", "none"))
 
     def arguments(self, defaults: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
         """The arguments of the factory, and the values of those of `OWN_OPTIONS` that it leaves to the harness."""

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.errors import InputError, LanguageError
-from harness.encoders.encoder import Encoder, check_vectors, row_norms, scaled
+from harness.encoders.encoder import Encoder, encode_all, row_norms, scaled
 from harness.encoders.reduction import Reduction, vector_bytes
 
 CALIBRATION = Path(__file__).parents[1] / "sample" / "calibration.tsv"
@@ -60,7 +60,7 @@ class Variant:
             raise InputError(f"{base.name} is cut or quantised already; give the full encoder, {base.base.name}")
         self.name: str = name or base.name + reduction.suffix
         dim = reduction.truncate_dim
-        if dim is not None and dim > base.dim:
+        if dim is not None and 0 < base.dim < dim:  # 0: not known, since nothing may be sent
             raise InputError(f"{self.name}: truncate_dim must be 1 to {base.dim}, not {dim}")
         self.base: Encoder = base
         self.reduction = reduction
@@ -90,6 +90,11 @@ class Variant:
         """Whether `lang` changes the vectors."""
         return self.base.uses_lang
 
+    @property
+    def calibration(self) -> dict[str | None, list[str]]:
+        """Sentences whose full vectors are needed before any vector can be made, by language."""
+        return calibration_sentences(self.uses_lang) if self.reduction.quantize == "int8" else {}
+
     def __getattr__(self, attribute: str) -> Any:  # `device`, say
         if attribute.startswith("_") or attribute == "base":  # copying asks for some before `base` is there
             raise AttributeError(attribute)
@@ -100,7 +105,7 @@ class Variant:
         return self.transform(self._encode_base(sentences, lang), self._encode_base)
 
     def _encode_base(self, sentences: Sequence[str], lang: str | None) -> NDArray[np.float32]:
-        return check_vectors(self.base.encode(sentences, lang=lang), sentences, self.base)
+        return encode_all(self.base, sentences, lang)
 
     def transform(self, vectors: NDArray[np.float32], encode: EncodeBase) -> NDArray[np.float32]:
         """The base's vectors, (n, base.dim), as the variant has them, (n, dim).
@@ -118,7 +123,7 @@ class Variant:
 
     def _calibrated(self, encode: EncodeBase) -> NDArray[np.float32]:
         largest, is_any = np.zeros(self.dim, dtype=np.float32), False
-        for lang, sentences in calibration_sentences(self.uses_lang).items():
+        for lang, sentences in self.calibration.items():
             try:
                 vectors = cut(encode(sentences, lang), self.dim)
             except LanguageError:  # the scales are those of the languages that it takes

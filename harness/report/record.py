@@ -52,7 +52,7 @@ def command(result: Result, root: Path) -> str | None:
     if Subset.parse(result.subset).is_sample:
         words += ["--suite", "sample"]
     device = result.hardware.get("device", "cpu")
-    if device != "cpu":
+    if device not in ("cpu", "remote"):  # a server's is not chosen here
         words += ["--device", str(device)]
     if result.threads not in (None, result.hardware.get("cores")):  # they were chosen
         words += ["--threads", str(result.threads)]

@@ -288,7 +288,9 @@ def load(given: Spec | Encoder, run: Run, defaults: Mapping[str, Any]) -> _Loade
         return given, "", ()
 
     def known() -> list[str]:
-        stored = run.store.load(given.stored_name) if run.store else ()
+        full = given.base_name(given.reduction) if isinstance(given, CheckedSpec) else given.stored_name
+        names = dict.fromkeys([full, given.stored_name])  # weights are those of the full vectors
+        stored = [record for name in names for record in run.store.load(name)] if run.store else ()
         return [*run.cache.fingerprints(), *(record.fingerprint for record in stored)]
 
     encoder = load_encoder(given, **defaults, known_fingerprints=known)
