@@ -50,7 +50,7 @@ def of_settings(exported: str) -> dict[str, Encode]:
         together = onnx_runtime.load(exported)
 
     def one_after_another(sentences: list[str]) -> np.ndarray:
-        with mock.patch.object(onnx_runtime, "_MAX_WORKERS", 1):
+        with mock.patch.object(onnx_runtime, "MAX_WORKERS", 1):
             return together.encode(sentences)
 
     return {

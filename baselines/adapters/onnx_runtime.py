@@ -33,14 +33,13 @@ from baselines.adapters.onnx_file import read_onnx
 from baselines.adapters.tokenizer_files import open_tokenizer, read_config
 from harness.core.errors import InputError
 from harness.core.files import joint_digest, leads_out
-from harness.core.threads import n_threads
+from harness.core.threads import MAX_WORKERS, n_threads
 from harness.encoders.registry import EncoderInfo, never
 
 MODEL_FILES = "onnx/model.onnx", "model.onnx"
 """Where the graph is, in the transformer's folder: the first that is there."""
 
 _BATCH = 8
-_MAX_WORKERS = 16  # as of the adapters of PyTorch
 _TOKENIZE_AT_ONCE = 4096
 _ERRORS_ONLY = 3
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
@@ -108,7 +107,7 @@ class OnnxEncoder:
             lambda batch: self._encode_batch(batch, self.dim),
             dim=self.dim,
             batch_size=self._batch_size,
-            workers=min(n_threads(), _MAX_WORKERS) if self.device == "cpu" else 0,
+            workers=min(n_threads(), MAX_WORKERS) if self.device == "cpu" else 0,
         )
 
     def _encode_batch(self, rows: list[NDArray[np.int64]], dim: int | None) -> Floats:

@@ -8,77 +8,49 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
-from dataclasses import dataclass
 from math import ceil, isfinite, log10
 
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.adapters.huggingface import legal_text
-from baselines.adapters.openai_client import Address, Answer, RefusedError, Server, address_of
+from baselines.adapters.openai_client import Address, RefusedError, Server, address_of
 from baselines.adapters.openai_probes import N_SHORT, PROBES, SAME, nearest_sketch, sketch, unlike
+from baselines.adapters.openai_requests import Meter, Requests
 from harness.core.errors import EncoderError, InputError, VectorError
 from harness.core.escaping import terminal_line
-from harness.encoders.encoder import Conditions, Encoder
+from harness.encoders.encoder import Conditions, Encoder, PartialError
 from harness.encoders.registry import EncoderInfo, always
 
 _WEIGHTS = r"weights:([0-9a-f]{64})\|norm:(unit|any)"
 _UNIT = 1e-2  # how far the norms of unit vectors may be from 1
 _ROUNDING = 1e-7  # of a 1 - cosine of float32 vectors: so much is nothing
-_MILLION = 1e6
 
-
-@dataclass(frozen=True)
-class Requests:
-    """How sentences are put into requests; see `load`."""
-
-    prompt: str
-    truncate: int | None
-    batch_size: int
-    max_characters: int
-    concurrency: int
-
-    def text(self, sentence: str) -> str:
-        """What is sent of a sentence."""
-        return self.prompt + legal_text(sentence)[: self.truncate]
-
-    def batches(self, texts: Mapping[int, str]) -> Iterator[list[int]]:
-        """The keys of texts, a list a request, in their order; one place in each request is for the probe."""
-        batch: list[int] = []
-        size = 0
-        for row, text in texts.items():
-            if batch and (len(batch) + 1 >= self.batch_size or size + len(text) > self.max_characters):
-                yield batch
-                batch, size = [], 0
-            batch.append(row)
-            size += len(text)
-        if batch:
-            yield batch
+_Keep = Callable[[list[int], NDArray[np.float32]], None]
+"""Takes rows and their vectors."""
 
 
 class OpenAIEncoder:
     """Sentences to vectors through a server; `lang` is ignored. A blank text is not sent and has the zero vector.
 
     Requests are halved where the server refuses them. The last text of each is a probe: if its vector is not what it
-    was when the encoder was opened, another model answers now, and no vector of the call is returned.
+    was when the encoder was opened, another model answers now, and no vector of the request is returned.
 
     Attributes:
         chunk_size: sentences that are under way at once; after so many the cache keeps them, and a kill loses no more.
         price: of 10^6 tokens, if the user has given one.
-        prompt: what every text begins with.
+        sent_text: gives what is sent of a sentence.
     """
 
     uses_lang = False
     device = "remote"
 
     def __init__(
-        self, name: str, server: Server, requests: Requests, meter: _Meter, *, asked: str, known: Iterable[str]
+        self, name: str, server: Server, requests: Requests, meter: Meter, *, asked: str, known: Iterable[str]
     ):
-        self.name, self.prompt, self.price = name, requests.prompt, meter.price
-        self.chunk_size = requests.batch_size * requests.concurrency
+        self.name, self.sent_text, self.price = name, requests.text, meter.price
+        self.chunk_size = (requests.batch_size - 1) * requests.concurrency  # a request each, with its probe
         self._server, self._host, self._requests, self._meter = server, server.host, requests, meter
         self._has_warned = False
         texts = [self._requests.text(probe) for probe in PROBES]
@@ -109,31 +81,56 @@ class OpenAIEncoder:
             EncoderError: the server cannot be reached or does not serve this model to this key, another model answers
                 than at first, what it answers is no vectors, or `max_cost` is reached.
             RefusedError: it refuses a text.
+            PartialError: one of these, and some requests were answered.
         """
-        vectors = np.zeros((len(sentences), self.dim), dtype=np.float32)
-        texts = {row: self._requests.text(text) for row, text in enumerate(sentences) if text.strip()}
+        vectors, has_vector = np.zeros((len(sentences), self.dim), dtype=np.float32), np.zeros(len(sentences), bool)
+        texts = {row: text for row, text in enumerate(map(self.sent_text, sentences)) if text}
+
+        def keep(rows: list[int], found: NDArray[np.float32]) -> None:
+            vectors[rows], has_vector[rows] = found, True
+
         batches = list(self._requests.batches(texts))
         probes = [number % N_SHORT for number in range(len(batches))]
         self._meter.check([*texts.values(), *(self._requests.text(PROBES[probe]) for probe in probes)])
-        stop = threading.Event()
+        stop, failure = threading.Event(), None
         pool = ThreadPoolExecutor(self._requests.concurrency, "openai", self._server.stop_at, (stop,))
         try:
-            under_way = {
-                pool.submit(self._batch, [texts[row] for row in rows], probe): rows
+            under_way = [
+                pool.submit(self._batch, {row: texts[row] for row in rows}, probe, keep)
                 for rows, probe in zip(batches, probes, strict=True)
-            }
+            ]
             for future in as_completed(under_way):
-                vectors[under_way[future]] = future.result()
+                if failure is None and (failure := future.exception()) is not None:
+                    stop.set()  # no more is sent; what is under way costs, and is waited for
         except BaseException:
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
         pool.shutdown()
-        return vectors
+        if failure is None:
+            return vectors
+        if not (has_vector.any() and isinstance(failure, Exception)):
+            raise failure
+        raise PartialError(np.flatnonzero(has_vector), vectors[has_vector], failure) from failure
 
-    def _batch(self, texts: list[str], probe: int) -> NDArray[np.float32]:
-        found = self._of_length(self._request([*texts, self._requests.text(PROBES[probe])]))
-        distance = unlike(found[-1:], self._probes[probe : probe + 1])
+    def _batch(self, texts: Mapping[int, str], probe: int, keep: _Keep) -> None:
+        """Ask for the vectors of texts, and give them to `keep` as they come; each request has the probe with it."""
+        rows, sent = list(texts), [*texts.values(), self._requests.text(PROBES[probe])]
+        if len(rows) == 1:
+            keep(rows, self._probed(self._request(sent), probe))
+            return
+        try:
+            found = self._once(sent)
+        except RefusedError as error:
+            self._tell_of_halves(error)
+            for part in (rows[: len(rows) // 2], rows[len(rows) // 2 :]):
+                self._batch({row: texts[row] for row in part}, probe, keep)
+        else:
+            keep(rows, self._probed(found, probe))
+
+    def _probed(self, found: NDArray[np.float32], probe: int) -> NDArray[np.float32]:
+        """All but the last, which is a probe's."""
+        distance = unlike(self._of_length(found)[-1:], self._probes[probe : probe + 1])
         if distance > max(SAME, 4 * self._spread):
             raise VectorError(
                 f"another model answers at {self._host} than when this run began (cosine {1 - distance:.4f} to the "
@@ -149,21 +146,27 @@ class OpenAIEncoder:
     def _request(self, texts: list[str]) -> NDArray[np.float32]:
         """The vectors of texts, asked for at once or, where the server refuses that, in halves."""
         try:
-            with self._meter.counted(texts) as count:
-                answer = self._server.embed(texts)
-                count(answer)
-                return answer.vectors
+            return self._once(texts)
         except RefusedError as error:
             if len(texts) == 1:
                 raise
-            if not self._has_warned:
-                self._has_warned = True
-                _warn(f"{error}; they are sent in halves: a smaller batch_size or max_characters saves requests")
+            self._tell_of_halves(error)
         half = len(texts) // 2
         parts = [self._request(part) for part in (texts[:half], texts[half:])]
         if parts[0].shape[1] != parts[1].shape[1]:
             raise VectorError(f"{self._host} answered vectors of different lengths")
         return np.concatenate(parts)
+
+    def _once(self, texts: list[str]) -> NDArray[np.float32]:
+        with self._meter.counted(texts) as count:
+            answer = self._server.embed(texts)
+            count(answer)
+            return answer.vectors
+
+    def _tell_of_halves(self, error: RefusedError) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            _warn(f"{error}; they are sent in halves: a smaller batch_size or max_characters saves requests")
 
     def _weights(self, asked: str, known: Iterable[str]) -> str:
         """What identifies the model in the fingerprint: as it was called before, if one of `known` is of this model."""
@@ -180,78 +183,19 @@ class OpenAIEncoder:
         return f"weights:{same or found}|norm:{norm}"
 
 
-class _Meter:
-    """Counts requests and tokens, and keeps what they cost below a limit.
+class _Unopened:
+    """In place of an encoder where nothing may be sent: what is known of it without asking the server.
 
-    How many tokens a request will have is estimated by the largest number of tokens a character so far.
+    Attributes:
+        dim: 0, unless the user has chosen how long vectors are.
     """
 
-    def __init__(self, host: str, price: float | None, max_cost: float | None):
-        self.price, self._host, self._max_cost = price, host, max_cost
-        self._lock = threading.Lock()
-        self._n_requests, self._tokens, self._has_tokens = 0, 0.0, False
-        self._rate = 0.0  # tokens a character
-        self._under_way = 0  # characters
-
-    @property
-    def usage(self) -> dict[str, float]:
-        with self._lock:
-            counted: dict[str, float] = {"requests": self._n_requests}
-            if self._has_tokens:
-                counted["tokens"] = self._tokens
-            if self.price is not None:
-                counted["cost"] = self._tokens * self.price / _MILLION
-            return counted
-
-    def check(self, texts: Sequence[str]) -> None:
-        """Raises EncoderError if these texts, beside those under way, would cost too much."""
-        with self._lock:
-            self._check(sum(map(len, texts)))
-
-    def _check(self, n_characters: int) -> None:
-        if self.price is None or self._max_cost is None:
-            return
-        spent = self._tokens * self.price / _MILLION
-        more = (self._under_way + n_characters) * self._rate * self.price / _MILLION
-        if spent + more > self._max_cost:
-            raise EncoderError(
-                f"max_cost={self._max_cost:g}: {spent:.6g} is spent, and what comes next would cost about {more:.2g}; "
-                "what is paid is kept: run it again, with a higher max_cost if need be, to go on"
-            )
-
-    @contextmanager
-    def counted(self, texts: Sequence[str]) -> Iterator[Callable[[Answer], None]]:
-        """A request, in a `with` block, which passes the answer to what it gets. Raises EncoderError as `check`."""
-        n_characters = sum(map(len, texts))
-        with self._lock:
-            self._check(n_characters)
-            self._under_way += n_characters
-
-        def count(answer: Answer) -> None:
-            if answer.tokens is None and self.price is not None:
-                raise EncoderError(f"{self._host} does not report tokens, so that no cost is known; leave out price")
-            with self._lock:
-                self._n_requests += 1
-                if answer.tokens is not None:
-                    self._has_tokens = True
-                    self._tokens += answer.tokens
-                    self._rate = max(self._rate, answer.tokens / max(n_characters, 1))
-
-        try:
-            yield count
-        finally:
-            with self._lock:
-                self._under_way -= n_characters
-
-
-class _Unopened:
-    """In place of an encoder where nothing may be sent: what is known of it without asking the server."""
-
     uses_lang = False
-    dim = 0
 
-    def __init__(self, name: str, asked: str, known: Iterable[str], *, prompt: str, price: float | None):
-        self.name, self.prompt, self.price = name, prompt, price
+    def __init__(
+        self, name: str, requests: Requests, price: float | None, dim: int, *, asked: str, known: Iterable[str]
+    ):
+        self.name, self.sent_text, self.price, self.dim = name, requests.text, price, dim
         before = _known_weights(asked, known)
         weights, norm = before[-1] if before else ("unknown", "any")
         self.fingerprint = f"{asked}|weights:{weights}|norm:{norm}"
@@ -307,7 +251,8 @@ def load(
             long as the server says (at most two minutes).
         timeout: seconds for a request.
         price: of 10^6 tokens, in any currency; the records then have the cost.
-        max_cost: of one run, in the same currency; nothing is sent that would probably exceed it.
+        max_cost: of all that is sent until the encoder is opened again, in the same currency: of one encoder in one
+            run. Nothing is sent that would probably exceed it.
         known_fingerprints: gives fingerprints from before, the latest last; by default those of the vector cache.
         dry_run: send nothing; what is returned cannot encode.
 
@@ -332,11 +277,11 @@ def load(
     address = address_of(base_url, key_env, needs_key=not dry_run)
     asked = _asked(address, model, dimensions, prompt, truncate)
     known = (known_fingerprints or _cached_fingerprints)()
-    if dry_run:
-        return _Unopened(name, asked, known, prompt=prompt, price=price)
-    server = Server(address, model, dimensions=dimensions, concurrency=concurrency, retries=retries, timeout=timeout)
     requests = Requests(prompt, truncate, batch_size, max_characters, concurrency)
-    meter = _Meter(server.host, price, max_cost)
+    if dry_run:
+        return _Unopened(name, requests, price, dimensions or 0, asked=asked, known=known)
+    server = Server(address, model, dimensions=dimensions, concurrency=concurrency, retries=retries, timeout=timeout)
+    meter = Meter(server.host, price, max_cost)
     try:
         return OpenAIEncoder(name, server, requests, meter, asked=asked, known=known)
     except RefusedError as error:

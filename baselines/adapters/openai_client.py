@@ -102,10 +102,13 @@ def address_of(base_url: str | None, key_env: str | None, *, needs_key: bool = T
     needs_key: whether something will be sent.
 
     Raises:
-        InputError: no address, one that holds a password, no such variable, a value that is no key.
+        InputError: no address, one that holds a password, OpenAI's without https, no such variable, a value that is no
+            key.
     """
     url = _checked_url(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI)
     is_openai = urlsplit(url).hostname == urlsplit(OPENAI).hostname
+    if is_openai and urlsplit(url).scheme != "https":
+        raise InputError(f"openai: over http everybody on the way reads texts and key; write base_url={OPENAI}")
     if key_env is not None and not re.fullmatch("[A-Z_][A-Z0-9_]{0,99}", key_env):
         raise InputError(
             "openai: key_env is the name of an environment variable (capital letters, digits and _), never the key"
@@ -175,7 +178,7 @@ class Server:
             base_url=address.url,
             max_retries=retries,
             timeout=limits,
-            http_client=_transport()(self._thread, _Gate(concurrency), timeout, limits),
+            http_client=_transport()(self._thread, _Gate(concurrency), timeout, limits, address.key),
         )
 
     @property
@@ -331,15 +334,22 @@ class _Gate:
 def _transport() -> Any:
     """The class of the HTTP client below `openai`'s: that decides when to try again, this one what a request may do.
 
-    It follows no redirects, which would take the texts to another host; has as many requests under way as the gate
-    lets through; and reads at most 256 MB of an answer, for at most `timeout` seconds.
+    It follows no redirects, which would take the texts to another host; sends no key but the address's, and no headers
+    that `openai` takes from environment variables; has as many requests under way as the gate lets through; and reads
+    at most 256 MB of an answer, for at most `timeout` seconds.
     """
     import openai
 
     class Transport(openai.DefaultHttpxClient):
-        def __init__(self, thread: threading.local, gate: _Gate, timeout: float, limits: Any):
+        def __init__(self, thread: threading.local, gate: _Gate, timeout: float, limits: Any, key: str | None):
             super().__init__(timeout=limits, follow_redirects=False)
             self._thread, self._gate, self._seconds = thread, gate, timeout
+            self._own = {
+                "Accept": "application/json",
+                "Content-Type": "application/json",
+                "User-Agent": f"OpenAI/Python {openai.__version__}",
+                **({"Authorization": f"Bearer {key}"} if key else {}),
+            }
             self._has_connected = False
 
         def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any:
@@ -348,8 +358,10 @@ def _transport() -> Any:
                 if stop is not None and stop.is_set():
                     raise _StoppedError
                 options["follow_redirects"] = False
+                method, url, content, extensions = request.method, request.url, request.content, request.extensions
+                sent = self.build_request(method, url, content=content, headers=self._own, extensions=extensions)
                 try:
-                    response = super().send(request, stream=True, **options)
+                    response = super().send(sent, stream=True, **options)
                 except Exception as error:
                     if not self._has_connected and type(error).__name__.startswith("Connect"):
                         raise _NobodyError(str(error)) from error

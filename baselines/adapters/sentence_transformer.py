@@ -25,13 +25,11 @@ from baselines.adapters.huggingface import (
     torch_dtype,
 )
 from harness.core.errors import InputError
-from harness.core.threads import n_threads
+from harness.core.threads import MAX_WORKERS, n_threads
 from harness.encoders.registry import EncoderInfo, never
 
 Pooling = Literal["mean", "cls", "max"]
 
-# With more threads than this, Python's interpreter lock holds them up.
-_MAX_WORKERS = 16
 _MIN_LENGTH = 3  # the two special tokens and one of the sentence
 
 
@@ -113,7 +111,7 @@ class SentenceTransformerEncoder:
             self._encode_batch,
             dim=self.dim,
             batch_size=self._batch_size,
-            workers=min(n_threads(), _MAX_WORKERS) if on_cpu else 0,
+            workers=min(n_threads(), MAX_WORKERS) if on_cpu else 0,
         )
 
     def _encode_batch(self, texts: list[str]) -> np.ndarray:

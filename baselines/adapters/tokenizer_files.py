@@ -22,10 +22,16 @@ _ROBERTA_KIN = {
 
 _Count = Annotated[int, msgspec.Meta(ge=1)]
 
+SENTENCE_CONFIGS = tuple(
+    f"sentence_{kind}_config.json"
+    for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+)
+"""The names that sentence-transformers has given to its settings of a transformer; the first that is there counts."""
+
 
 @dataclass(frozen=True)
 class _SentenceConfig:
-    """What is read of `sentence_bert_config.json`."""
+    """What is read of the settings of a transformer."""
 
     max_seq_length: _Count | None = None
     do_lower_case: bool | None = None
@@ -77,7 +83,8 @@ def open_tokenizer(name: str, base: Path, config: TransformerConfig, max_length:
     """
     from tokenizers import Tokenizer, normalizers
 
-    files = [base / file for file in ("tokenizer.json", "tokenizer_config.json", "sentence_bert_config.json")]
+    sentence_config = next((name for name in SENTENCE_CONFIGS if (base / name).is_file()), SENTENCE_CONFIGS[0])
+    files = [base / file for file in ("tokenizer.json", "tokenizer_config.json", sentence_config)]
     settings = _read(files[1], _TokenizerConfig, "configuration of a tokenizer")
     sentences = _read(files[2], _SentenceConfig, "configuration of a transformer")
     if sentences.transformer_task not in (None, "feature-extraction"):

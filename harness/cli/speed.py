@@ -44,24 +44,17 @@ def speed(
     Each encoder runs in processes of its own. The texts are bundled: ten languages, short, medium and long. Encoders
     take turns, round by round, so that ratios hold on a busy machine; the column `time` compares with the first one.
     Speeds are measured one text a call, many texts a call, and where an encoder has an option batch_size, with 32 and
-    256 too, unless a call takes more than five seconds. Six encoders take about ten minutes; --repeats 2 is faster.
+    256 too, unless a call takes more than five seconds. Of cut or quantised vectors, time to load and memory are those
+    of the full ones: int8 is calibrated after that. Six encoders take about ten minutes; --repeats 2 is faster.
 
     A measurement replaces that of the same encoder, weights, machine, device and threads. `show` and `report` set it
     beside the scores.
     """
-    from harness.core.errors import InputError
-    from harness.encoders.spec import parse_spec
     from harness.report.render import render, render_long
     from harness.report.speed import long_speeds, speed_tables
     from harness.speed.measure import Plan, measure
     from harness.speed.store import SpeedStore
 
-    by_name: dict[str, str] = {}
-    for spec in encoders:
-        name = parse_spec(spec).stored_name
-        if name in by_name:
-            raise InputError(f"{by_name[name]} and {spec} would be stored under one name; add name=... to one of them")
-        by_name[name] = spec
     store = SpeedStore(results_folder(results))
     store.load()  # a file that cannot be read is said before anything is measured
     plan = Plan(repeats=repeats, threads=threads, defaults={"device": device} if device else {}, patience=timeout)

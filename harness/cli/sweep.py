@@ -36,7 +36,10 @@ def sweep(
         ),
     ],
     dims: Annotated[
-        str, typer.Option(metavar="N,N,...", help="Cut vectors to so many of their first components, beside all.")
+        str,
+        typer.Option(
+            metavar="N,N,...", help="Cut vectors to so many of their first components, beside all. Empty: all alone."
+        ),
     ] = "512,256,128,64",
     quantize: Annotated[
         str, typer.Option(metavar="NAME,NAME,...", help="How components are stored: none (float32), int8, binary.")
@@ -120,7 +123,7 @@ def _reductions(dims: str, quantize: str) -> list[Reduction]:
     from harness.encoders.reduction import QUANTIZE, Reduction
 
     lengths: list[int | None] = [None]
-    for text in dims.split(","):
+    for text in dims.split(",") if dims.strip() else ():
         if not (text.strip().isascii() and text.strip().isdecimal() and len(text) < 10):
             raise InputError(f"--dims is a list of whole numbers such as 512,256,128, not {dims!r}")
         lengths.append(int(text))

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+MAX_WORKERS = 16
+"""Batches that adapters encode at once, a thread each: with more, Python's interpreter lock holds them up."""
+
 _RAYON = "RAYON_NUM_THREADS"  # of Rust's threads
 _chosen: int | None = None
 

@@ -27,7 +27,7 @@ from harness.core.errors import InputError
 from harness.core.escaping import terminal_line
 from harness.core.threads import n_threads
 from harness.encoders.containment import InParts
-from harness.encoders.encoder import Encoder
+from harness.encoders.encoder import Encoder, PartialError
 from harness.encoders.shards import (
     ENDING,
     KEY,
@@ -224,6 +224,7 @@ class EncoderVectors:
 
         Raises:
             InputError: the encoder returned NaN, infinity or a wrong shape, or the cache cannot be written.
+            Exception: what the encoder raises; of a PartialError its `error`, when its vectors are stored.
         """
         keys = self._hash(sentences, lang)
         distinct, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
@@ -290,8 +291,11 @@ class EncoderVectors:
     ) -> None:
         chunk = [sentences[row] for row in rows.tolist()]
         before = _attribute(self._encoder, "usage")
-        start = time.perf_counter()
-        vectors = self._in_parts.encode(chunk, lang, rows)
+        start, error = time.perf_counter(), None
+        try:
+            vectors = self._in_parts.encode(chunk, lang, rows)
+        except PartialError as partial:
+            error, vectors, keys = partial.error, partial.vectors, keys[partial.rows]
         seconds = time.perf_counter() - start
         usage = {key: value - before.get(key, 0) for key, value in _attribute(self._encoder, "usage").items()}
         conditions = {"threads": n_threads(), **_attribute(self._encoder, "conditions")}
@@ -302,6 +306,8 @@ class EncoderVectors:
         shard = write_shard(self._folder, self._encoder, keys, vectors, Effort(seconds, conditions, usage))
         self._add(shard, keys)
         self._on_growth(_bytes_of(shard.path))
+        if error is not None:
+            raise error
 
     def _hash(self, sentences: Sequence[str], lang: str | None) -> NDArray[np.bytes_]:
         prefix = f"{lang or ''}\0" if self._encoder.uses_lang else ""

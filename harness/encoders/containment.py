@@ -18,7 +18,7 @@ import numpy as np
 from harness.core.errors import HarnessError
 from harness.core.escaping import terminal_line
 from harness.core.threads import limited
-from harness.encoders.encoder import Encoder, check_vectors
+from harness.encoders.encoder import Encoder, PartialError, check_vectors
 
 _STDOUT, _STDERR = 1, 2
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)  # O_PATH: a folder may be unreadable
@@ -41,7 +41,10 @@ _restoration = ExitStack()  # what the last block to end puts back
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """A `with` block for every call of an encoder's own code, loading included. It takes some microseconds.
+    """A `with` block for every call of an encoder's own code, loading included.
+
+    It takes some microseconds, or some milliseconds where a number of threads is chosen: loaded libraries are looked
+    for every time.
 
     Stdout is for the harness's data: what the block writes there, by `print`, by C libraries or by processes that it
     starts, comes out on stderr. After the block the current folder is the same as before. Where a number of threads is
@@ -186,6 +189,7 @@ class InParts:
         rows: see `check_vectors`.
 
         Raises:
+            PartialError: the encoder did, with what it gave before too.
             VectorError: the encoder returned something else than vectors.
             MemoryError: memory ran out at a single sentence.
             RuntimeError: the encoder raised what would end the process: `sys.exit`, a panic of Rust code.
@@ -195,7 +199,16 @@ class InParts:
         done, size = 0, len(sentences)
         while done < len(sentences) or not parts:
             part = slice(done, done + size)
-            vectors = _encode_if_it_fits(self._encoder, sentences[part], lang, rows[part])
+            try:
+                vectors = _encode_if_it_fits(self._encoder, sentences[part], lang, rows[part])
+            except PartialError as partial:
+                given = np.concatenate([np.arange(done), done + partial.rows])
+                if not len(given):
+                    raise partial.error from None
+                names = [int(rows[row]) for row in given]
+                kept = np.concatenate([*parts, partial.vectors])
+                kept = check_vectors(kept, [sentences[row] for row in given], self._encoder, names)
+                raise PartialError(given, kept, partial.error) from partial.error
             if vectors is None:
                 size = -(-min(size, len(sentences) - done) // 2)
                 continue

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.errors import VectorError
+from harness.core.errors import EncoderError, VectorError
 
 Conditions = dict[str, str | int | float]
 """What vectors depend on by rounding alone: threads, precision, sentences at a time."""
@@ -30,8 +30,9 @@ class Encoder(Protocol):
 
     More attributes are read where an encoder has them. Three become part of records: `device`, where it runs;
     `conditions`, what moves its vectors by rounding (`{"precision": "bf16"}`); and `usage`, what all calls so far have
-    taken, counted up (`{"tokens": 5120}`). One more is for encoders whose calls cost money: `chunk_size`, of how many
-    sentences the vectors are stored at a time, and so lost at most by a kill.
+    taken, counted up (`{"tokens": 5120}`). Three are for encoders whose calls cost money: `chunk_size`, of how many
+    sentences the vectors are stored at a time, and so lost at most by a kill; `price`, of 10^6 tokens; and
+    `sent_text(sentence)`, what is sent of a sentence. If a call fails, they may raise PartialError, and lose nothing.
 
     Four are read by `leaderboard speed`, whole numbers or None: `n_parameters`; `size_bytes`, of the files that it is
     loaded from; `max_length`, the tokens after which it cuts a text (None: it reads all); and `vector_bytes`, what a
@@ -67,6 +68,34 @@ class Encoder(Protocol):
         NaN and infinities are not. An empty list gives shape (0, dim); an empty sentence is legal.
         """
         ...
+
+
+class PartialError(EncoderError):
+    """A call of an encoder failed, and these vectors need not be lost: they are stored, and then `error` is raised.
+
+    Attributes:
+        rows: the numbers of the sentences that have vectors, (m,).
+        vectors: float32 (m, dim).
+        error: why the others have none.
+    """
+
+    def __init__(self, rows: NDArray[np.int64], vectors: NDArray[np.float32], error: Exception):
+        super().__init__(str(error))
+        self.rows, self.vectors, self.error = rows, vectors, error
+
+
+def encode_all(encoder: Encoder, sentences: Sequence[str], lang: str | None) -> np.ndarray:
+    """The vectors of all sentences, checked, float32 (len(sentences), dim).
+
+    Raises:
+        Exception: what the encoder raises; of a PartialError its `error`.
+        VectorError: see `check_vectors`.
+    """
+    try:
+        vectors = encoder.encode(sentences, lang=lang)
+    except PartialError as partial:
+        raise partial.error from None
+    return check_vectors(vectors, sentences, encoder)
 
 
 def check_vectors(

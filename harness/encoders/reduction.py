@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
@@ -17,7 +18,7 @@ Quantize = Literal["none", "int8", "binary"]
 QUANTIZE: tuple[Quantize, ...] = get_args(Quantize)
 """How the components of a vector are stored: float32, a byte, or a bit each."""
 
-_Dim = Annotated[int, msgspec.Meta(ge=1)]
+_Dim = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def suffix_of(options: Mapping[str, str]) -> str:
     return f"@{'-'.join(parts)}" if parts else ""
 
 
-def n_bytes(dim: int, quantize: str) -> int:
+def vector_bytes(dim: int, quantize: str) -> int:
     """Bytes that a vector of `dim` components takes in an index."""
     return {"int8": dim, "binary": -(-dim // 8)}.get(quantize, 4 * dim)
 
@@ -85,7 +86,13 @@ class Reduced:
     full_dim: _Dim
     quantize: Quantize
 
+    def is_made(self, full: str, fingerprint: str) -> bool:
+        """Whether a fingerprint is that of vectors with the fingerprint `full` to which this was done, nothing else."""
+        cut = rf"(\|truncate_dim:{self.dim}){'?' if self.dim == self.full_dim else ''}"
+        quantized = {"none": "", "int8": r"\|quantize:int8:[0-9a-f]+", "binary": r"\|quantize:binary"}[self.quantize]
+        return re.fullmatch(re.escape(full) + cut + quantized, fingerprint) is not None
+
     @property
-    def n_bytes(self) -> int:
+    def vector_bytes(self) -> int:
         """Bytes of a vector."""
-        return n_bytes(self.dim, self.quantize)
+        return vector_bytes(self.dim, self.quantize)

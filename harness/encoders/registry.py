@@ -25,7 +25,7 @@ import numpy as np
 from harness.core.errors import HarnessError, InputError, MissingExtraError, one_line, unknown_name
 from harness.core.plugins import load_offer, offers
 from harness.encoders.containment import contained
-from harness.encoders.encoder import Encoder, check_vectors, normalise
+from harness.encoders.encoder import Encoder, PartialError, check_vectors, normalise
 from harness.encoders.reduction import Reduction
 from harness.encoders.spec import OWN_OPTIONS, CheckedSpec, Spec, converted, option_types, parse_spec, signature_of
 from harness.encoders.variant import Variant
@@ -373,10 +373,14 @@ class _Wrapped:
         return bool(self._encoder.uses_lang)
 
     def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
-        vectors: np.ndarray = self._encoder.encode(sentences, lang=lang)
         if not self._is_normalised:
+            vectors: np.ndarray = self._encoder.encode(sentences, lang=lang)
             return vectors
-        return normalise(check_vectors(vectors, sentences, self))
+        try:
+            return normalise(check_vectors(self._encoder.encode(sentences, lang=lang), sentences, self))
+        except PartialError as partial:
+            kept = normalise(check_vectors(partial.vectors, [sentences[row] for row in partial.rows], self))
+            raise PartialError(partial.rows, kept, partial.error) from partial.error
 
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("_"):  # copying and unpickling ask for some before `_encoder` is there

@@ -163,11 +163,9 @@ class Effort:
         """The effort of these vectors and of a share of others; of a condition that differs, all values in a text."""
         conditions = dict(self.conditions)
         for key, value in other.conditions.items():
-            values = str(conditions.get(key, value)).split(", ")
-            if key in conditions and str(value) not in values:
-                conditions[key] = ", ".join(sorted([*values, str(value)]))
-            else:
-                conditions.setdefault(key, value)
+            if conditions.setdefault(key, value) != value:
+                both = {part for text in (conditions[key], value) for part in str(text).split(", ")}
+                conditions[key] = ", ".join(sorted(both))
         usage = {key: self.usage.get(key, 0.0) + share * value for key, value in other.usage.items()}
         return Effort(self.seconds + share * other.seconds, conditions, self.usage | usage)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import PurePath, PurePosixPath, PureWindowsPath
@@ -45,7 +45,7 @@ class Spec:
     def base_name(self, reduction: Reduction) -> str:
         """The stored name of the vectors before this was done to them."""
         name = self.options.get("name", "")
-        if name.endswith(reduction.suffix):
+        if name and name.endswith(reduction.suffix):
             return check_name(name.removesuffix(reduction.suffix), "encoder")
         others = {key: value for key, value in self.options.items() if key not in reduction.options}
         return check_name(self._default_name() + suffix_of(others), "encoder")
@@ -91,6 +91,12 @@ class CheckedSpec(Spec):
     factory: Callable[..., Any] = field(compare=False)
     types: Mapping[str, object] = field(compare=False)
     values: Mapping[str, object] = field(compare=False)
+
+    @property
+    def reduction(self) -> Reduction:
+        """What the harness does to the vectors of the factory's encoder. Raises InputError as `Reduction`."""
+        own: Mapping[str, Any] = self.arguments({})[1]
+        return Reduction(own.get("truncate_dim"), own.get("quantize", "none"))
 
     def arguments(self, defaults: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
         """The arguments of the factory, and the values of those of `OWN_OPTIONS` that it leaves to the harness."""
@@ -145,6 +151,15 @@ def parse_spec(text: str) -> Spec:
             raise InputError(f"encoder {text!r}: option {key!r} is given twice")
         options[key] = unquote(value)
     return Spec(head, location if colon else None, options)
+
+
+def refuse_equal_names(specs: Iterable[Spec]) -> None:
+    """Raises InputError where two of these would be stored under one name."""
+    by_name: dict[str, Spec] = {}
+    for spec in specs:
+        other = by_name.setdefault(spec.stored_name, spec)
+        if other is not spec:
+            raise InputError(f"{other} and {spec} would be stored under one name; add name=... to one of them")
 
 
 def signature_of(factory: Callable[..., Any]) -> inspect.Signature:

@@ -9,8 +9,8 @@ Each is a pure function of one vector x of the encoder (which `normalize=true` h
 
    - `int8`: component i becomes the whole number nearest to x_i / s_i (halves to even), at most 127 and at least -127,
      and is decoded as that number times s_i. The scales s_i are those of 127 at the largest absolute value that the
-     component has in a fixed set of sentences (`CALIBRATION`), never in what is evaluated. This is what an index of
-     8-bit scalars with a range for each component does, which decodes before it compares (QT_8bit of faiss's
+     component has in a fixed set of sentences (`CALIBRATION`, of the bundled sample), never in the batch. This is what
+     an index of 8-bit scalars with a range for each component does: it decodes before it compares (QT_8bit of faiss's
      ScalarQuantizer, https://github.com/facebookresearch/faiss/wiki/Faiss-indexes). sentence-transformers'
      `quantize_embeddings` has ranges that need not be symmetric, and rounds down. A dot product of bare codes would be
      another similarity: a component counted as much as any other, however little it varies.
@@ -30,8 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.errors import InputError, LanguageError
-from harness.encoders.encoder import Encoder, check_vectors, row_norms, scaled
-from harness.encoders.reduction import Reduction, n_bytes
+from harness.encoders.encoder import Encoder, encode_all, row_norms, scaled
+from harness.encoders.reduction import Reduction, vector_bytes
 
 CALIBRATION = Path(__file__).parents[1] / "sample" / "calibration.tsv"
 """Language TAB sentence: the distinct sentences of the bundled sample."""
@@ -60,7 +60,7 @@ class Variant:
             raise InputError(f"{base.name} is cut or quantised already; give the full encoder, {base.base.name}")
         self.name: str = name or base.name + reduction.suffix
         dim = reduction.truncate_dim
-        if dim is not None and dim > base.dim:
+        if dim is not None and 0 < base.dim < dim:  # 0: not known, since nothing may be sent
             raise InputError(f"{self.name}: truncate_dim must be 1 to {base.dim}, not {dim}")
         self.base: Encoder = base
         self.reduction = reduction
@@ -83,12 +83,17 @@ class Variant:
     @property
     def vector_bytes(self) -> int:
         """Bytes that a vector takes in an index."""
-        return n_bytes(self.dim, self.reduction.quantize)
+        return vector_bytes(self.dim, self.reduction.quantize)
 
     @property
     def uses_lang(self) -> bool:
         """Whether `lang` changes the vectors."""
         return self.base.uses_lang
+
+    @property
+    def calibration(self) -> dict[str | None, list[str]]:
+        """Sentences whose full vectors are needed before any vector can be made, by language."""
+        return calibration_sentences(self.uses_lang) if self.reduction.quantize == "int8" else {}
 
     def __getattr__(self, attribute: str) -> Any:  # `device`, say
         if attribute.startswith("_") or attribute == "base":  # copying asks for some before `base` is there
@@ -100,7 +105,7 @@ class Variant:
         return self.transform(self._encode_base(sentences, lang), self._encode_base)
 
     def _encode_base(self, sentences: Sequence[str], lang: str | None) -> NDArray[np.float32]:
-        return check_vectors(self.base.encode(sentences, lang=lang), sentences, self.base)
+        return encode_all(self.base, sentences, lang)
 
     def transform(self, vectors: NDArray[np.float32], encode: EncodeBase) -> NDArray[np.float32]:
         """The base's vectors, (n, base.dim), as the variant has them, (n, dim).
@@ -118,7 +123,7 @@ class Variant:
 
     def _calibrated(self, encode: EncodeBase) -> NDArray[np.float32]:
         largest, is_any = np.zeros(self.dim, dtype=np.float32), False
-        for lang, sentences in calibration_sentences(self.uses_lang).items():
+        for lang, sentences in self.calibration.items():
             try:
                 vectors = cut(encode(sentences, lang), self.dim)
             except LanguageError:  # the scales are those of the languages that it takes

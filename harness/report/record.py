@@ -52,7 +52,7 @@ def command(result: Result, root: Path) -> str | None:
     if Subset.parse(result.subset).is_sample:
         words += ["--suite", "sample"]
     device = result.hardware.get("device", "cpu")
-    if device != "cpu":
+    if device not in ("cpu", "remote"):  # a server's is not chosen here
         words += ["--device", str(device)]
     if result.threads not in (None, result.hardware.get("cores")):  # they were chosen
         words += ["--threads", str(result.threads)]
@@ -138,7 +138,9 @@ def _intervals(result: Result, statistics: Statistics) -> dict[str, tuple[float,
 
 
 def _reduced(base: str, done: Reduced) -> str:
-    return f"{done.dim:,} of {done.full_dim:,} dimensions of {base}, quantize {done.quantize}, {done.n_bytes:,} bytes"
+    return (
+        f"{done.dim:,} of {done.full_dim:,} dimensions of {base}, quantize {done.quantize}, {done.vector_bytes:,} bytes"
+    )
 
 
 def _state(result: Result) -> str:

@@ -240,23 +240,26 @@ class Costs:
         return bool(self._chosen)
 
     def beside(self, table: Table, encoders: Sequence[str]) -> Table:
-        """The table, which has a row for each of the encoders in this order, with these columns and notes added."""
-        rows = [
-            replace(row, cells=(*row.cells, *self.cells(encoder)))
-            for row, encoder in zip(table.rows, encoders, strict=True)
-        ]
+        """The table, which has a row for each of the encoders in this order, with these columns and notes added.
+
+        Marks stand in the first column, at the encoder's name: they are on speed and memory alike.
+        """
+        rows = []
+        for row, encoder in zip(table.rows, encoders, strict=True):
+            label, *others = row.cells
+            if encoder in self._marks:
+                label = replace(label, shown=f"{label.text} {self._marks[encoder]}")
+            rows.append(replace(row, cells=(label, *others, *self._cells(encoder))))
         columns, notes = (*table.columns, *self.columns), (*table.notes, *self.notes)
         return replace(table, columns=columns, rows=tuple(rows), notes=notes)
 
-    def cells(self, encoder: str) -> tuple[Cell, ...]:
+    def _cells(self, encoder: str) -> tuple[Cell, ...]:
         """The cells of an encoder, one for each column."""
         one = self._chosen.get(encoder)
         if one is None:
             return tuple(Cell(None) for _ in self.columns)
         many, alone = one.cell("own"), one.cell("alone")
         speed = _figure_cell(many.sentences_per_s if many else None)
-        if encoder in self._marks and speed.value is not None:
-            speed = replace(speed, shown=f"{speed.text} {self._marks[encoder]}")
         ms = Cell(alone.ms, shown=f"{alone.ms:.2g}" if alone.ms < 10 else f"{alone.ms:,.0f}") if alone else Cell(None)
         memory = _figure_cell(figure(one.memory_mb))
         cells = (speed, ms, memory, _disk(one), Cell(one.dim, "count"), Cell(one.vector_bytes, "count"))
@@ -269,8 +272,8 @@ def cost_table(results: Sequence[Result], measured: Sequence[Measurement]) -> Ta
     costs = cost_columns(encoders, results, measured)
     if not costs:
         return None
-    rows = tuple(Row((Cell(encoder), *costs.cells(encoder))) for encoder in encoders)
-    return Table("Cost", (Column("encoder", is_number=False), *costs.columns), rows, tuple(costs.notes))
+    rows = tuple(Row((Cell(encoder),)) for encoder in encoders)
+    return costs.beside(Table("Cost", (Column("encoder", is_number=False),), rows), encoders)
 
 
 def speed_page(measured: Sequence[Measurement], head: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isnan, nan
 
-from harness.encoders.reduction import QUANTIZE, Reduced, n_bytes
+from harness.encoders.reduction import QUANTIZE, Reduced, vector_bytes
 from harness.protocol.described import described, metric_of, metric_order, subset_order, task_order, title_of
 from harness.report.cells import Cell, Column, Note, Row, Table, p_is, p_text
 from harness.report.figures import interval_note
@@ -130,15 +130,20 @@ def _place(variant: tuple[Result, Reduced]) -> tuple[int, int, str]:
 
 
 def _keys(results: Sequence[Result]) -> list[tuple[Column, Key]]:
-    """What stands for each task in the table over all tasks; of a task without that, its main metric on every set."""
-    ranked = [(column, key) for column, key in headlines(results) if metric_of(key[0], key[2]).is_ranked]
+    """What stands for each task in the table over all tasks; of a task without that, its main metric on every set.
+
+    Only numbers that some variant has.
+    """
+    measured = {(r.task, r.subset, metric) for r in results if r.base for metric in r.metrics}
+    ranked = [(c, key) for c, key in headlines(results) if key in measured and metric_of(key[0], key[2]).is_ranked]
     by_task: dict[str, list[tuple[Column, Key]]] = {}
     for column, key in ranked:
         by_task.setdefault(key[0], []).append((column, key))
     found = []
     for task in task_order(result.task for result in results):
-        of_task = [result for result in results if result.task == task]
-        metrics = [m for m in metric_order(task, of_task[0].metrics) if metric_of(task, m).is_ranked]
+        of_task = [result for result in results if result.task == task and result.base]
+        names = (metric for result in of_task[:1] for metric in result.metrics)
+        metrics = [m for m in metric_order(task, names) if metric_of(task, m).is_ranked]
         if task not in by_task and metrics and described(task).display.overview != ():
             subsets = subset_order(task, (result.subset for result in of_task))
             by_task[task] = [(Column(title_of(task), subset), (task, subset, metrics[0])) for subset in subsets]
@@ -196,7 +201,7 @@ def _table(curve: Curve, column: Column, key: Key, said: Sequence[str]) -> Table
 
 def _names(name: str, dim: int, quantize: str) -> list[Cell]:
     shown = Cell(_SHOWN.get(quantize, quantize))
-    return [Cell(name), Cell(dim, "count"), shown, Cell(n_bytes(dim, quantize), "count")]
+    return [Cell(name), Cell(dim, "count"), shown, Cell(vector_bytes(dim, quantize), "count")]
 
 
 def _cells(point: Point | None) -> list[Cell]:
@@ -211,7 +216,7 @@ def _cells(point: Point | None) -> list[Cell]:
 def sentences(curve: Curve) -> list[str]:
     """What the tests allow to say, a sentence for each number; then one for all of them, if there are several."""
     said = []
-    full = f"{curve.full_dim:,} dimensions, {n_bytes(curve.full_dim, 'none'):,} bytes"
+    full = f"{curve.full_dim:,} dimensions, {vector_bytes(curve.full_dim, 'none'):,} bytes"
     for column, key in curve.keys:
         points = {r.encoder: p for r, _ in curve.variants if (p := curve.points.get((r.encoder, key)))}
         tested = [(r, done) for r, done in curve.variants if r.encoder in points and points[r.encoder].is_tested]
@@ -244,19 +249,21 @@ def _by_all(curve: Curve) -> str:
 
 
 def _bytes(variant: tuple[Result, Reduced]) -> int:
-    return variant[1].n_bytes
+    return variant[1].vector_bytes
 
 
 def _described(done: Reduced) -> str:
     """`128 dimensions, int8: 128 bytes`."""
     how = "" if done.quantize == "none" else f", {done.quantize}"
-    return f"{done.dim:,} dimensions{how}: {done.n_bytes:,} bytes"
+    return f"{done.dim:,} dimensions{how}: {done.vector_bytes:,} bytes"
 
 
 def _share(done: Reduced) -> str:
     """`1/8 of the full size`."""
-    full = n_bytes(done.full_dim, "none")
-    share = f"1/{full // done.n_bytes}" if full % done.n_bytes == 0 else f"{100 * done.n_bytes / full:.0f} %"
+    full = vector_bytes(done.full_dim, "none")
+    share = (
+        f"1/{full // done.vector_bytes}" if full % done.vector_bytes == 0 else f"{100 * done.vector_bytes / full:.0f} %"
+    )
     return f"{share} of the full size"
 
 
@@ -291,7 +298,7 @@ def _entry(curve: Curve, result: Result, done: Reduced, key: Key, point: Point) 
         "base": curve.full,
         "dim": done.dim,
         "quantize": done.quantize,
-        "bytes": done.n_bytes,
+        "bytes": done.vector_bytes,
         **dict(zip(("task", "subset", "metric"), key, strict=True)),
         "value": point.value,
         "low": low,

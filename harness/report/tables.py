@@ -258,12 +258,17 @@ def rank_encoders(task: str, results: Sequence[Result], metric: str) -> tuple[li
 
 
 def encoder_labels(results: Sequence[Result], encoders: Sequence[str]) -> tuple[dict[str, str], list[Note]]:
-    """By encoder, the label of its row with the marks of its footnotes; and the footnotes."""
+    """By encoder, the label of its row with the marks of its footnotes; and the footnotes.
+
+    Of cut or quantised vectors the label says how many bytes one takes.
+    """
+    sizes = {result.encoder: result.reduced.vector_bytes for result in results if result.reduced}
     labels: dict[str, str] = {}
     notes: list[Note] = []
     texts = footnotes(results)
     for encoder in encoders:
         label = encoder + (" (lexical floor)" if is_floor(encoder, results) else "")
+        label += f", {sizes[encoder]:,} bytes" if encoder in sizes else ""
         for text in texts.get(encoder, ()):
             notes.append(Note(f"[{len(notes) + 1}] {text}"))
             label += f" [{len(notes)}]"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.encoders.cache import EncoderVectors
-from harness.encoders.encoder import Encoder, check_vectors
+from harness.encoders.encoder import Encoder, encode_all
 
 STALE_DISTANCE = 0.03
 """How far a cached vector may be from a fresh one, relative to its length. In bf16 a vector depends on its batch by
@@ -65,7 +65,7 @@ class AuditedEncoder:
 
     def _fresh(self, sentences: Sequence[str], rows: NDArray[np.int64], lang: str | None) -> np.ndarray:
         chosen = [sentences[row] for row in rows.tolist()]
-        return check_vectors(self._encoder.encode(chosen, lang=lang), chosen, self._encoder)
+        return encode_all(self._encoder, chosen, lang)
 
     def _compare(
         self, sentences: Sequence[str], rows: NDArray[np.int64], cached: NDArray[np.float32], fresh: np.ndarray

@@ -150,7 +150,8 @@ class Result:
         """Whether its vectors are those of `full`, cut or quantised, and both were measured on the same items."""
         alike = [(r.task, r.subset, r.signature, r.dataset.sha256) for r in (self, full)]
         is_named = (self.base, full.base) == (full.encoder, None)
-        return is_named and alike[0] == alike[1] and self.fingerprint.startswith(f"{full.fingerprint}|")
+        is_made = self.reduced is not None and self.reduced.is_made(full.fingerprint, self.fingerprint)
+        return is_named and alike[0] == alike[1] and is_made
 
     @property
     def identity(self) -> Identity:

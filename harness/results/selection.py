@@ -13,11 +13,18 @@ from harness.results.records import Result, ResultStore
 def fold(results: Iterable[Result]) -> tuple[list[Result], list[Result]]:
     """Divides results into those that tables show, and those of cut or quantised vectors, which they leave out.
 
-    Those stay whose full vectors were not measured on the task.
+    Those stay whose full vectors, of the same weights and options, were not measured on the task.
     """
     listed = list(results)
-    full = {(result.encoder, result.task) for result in listed if result.base is None}
-    is_folded = [(result.base, result.task) in full for result in listed]
+    full: dict[tuple[str | None, str], set[str]] = {}
+    for result in listed:
+        if result.base is None:
+            full.setdefault((result.encoder, result.task), set()).add(result.fingerprint)
+    is_folded = [
+        result.reduced is not None
+        and any(result.reduced.is_made(of, result.fingerprint) for of in full.get((result.base, result.task), ()))
+        for result in listed
+    ]
     pairs = list(zip(listed, is_folded, strict=True))
     return [result for result, folded in pairs if not folded], [result for result, folded in pairs if folded]
 

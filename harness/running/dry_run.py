@@ -13,6 +13,7 @@ from harness.core.errors import one_line
 from harness.data import DataDir
 from harness.encoders.encoder import Encoder
 from harness.encoders.spec import Spec
+from harness.encoders.variant import Variant
 from harness.protocol.task import Planned, Task
 from harness.running.measure import Failure, Run
 from harness.running.plan import Progress, Silent, choose_data, identity_of, sets_of
@@ -29,7 +30,7 @@ class Forecast:
     Attributes:
         n_sets: that are not stored.
         n_sentences: distinct ones in them whose vectors are not in the cache.
-        n_characters: in those, prompts included.
+        n_characters: in those; of an encoder behind a server, in what would be sent of them.
         price: of 10^6 tokens, if the encoder has one.
         is_exact: whether they are these; else at most these, since a task with large sets was not asked to the end.
     """
@@ -94,18 +95,20 @@ def _forecast(run: Run, encoder: Encoder, plan: Sequence[Planned], data: DataDir
     for task in stopped.values():
         seen = set().union(*wanted.values())
         wanted.setdefault(None, set()).update(set(task.sentences(data) if task.sentences else ()) - seen)
+    if n_sets and isinstance(encoder, Variant):
+        for lang, calibration in encoder.calibration.items():
+            wanted.setdefault(lang, set()).update(calibration)
     if run.cache.has(encoder):
         with run.cache.of(encoder) as vectors:
             missing = {lang: vectors.missing(list(sentences), lang) for lang, sentences in wanted.items()}
     else:
         missing = {lang: list(sentences) for lang, sentences in wanted.items()}
-    n_sentences = sum(map(len, missing.values()))
-    n_characters = sum(len(sentence) for sentences in missing.values() for sentence in sentences)
+    sent_text = getattr(encoder, "sent_text", str)
     return Forecast(
         encoder.name,
         n_sets,
-        n_sentences,
-        n_characters + n_sentences * len(getattr(encoder, "prompt", "")),
+        sum(map(len, missing.values())),
+        sum(len(sent_text(sentence)) for sentences in missing.values() for sentence in sentences),
         getattr(encoder, "price", None),
         not stopped,
     )

@@ -199,8 +199,8 @@ def averages_of(task: Task, results: Sequence[Result]) -> list[Result]:
 def _average(name: str, parts: Sequence[Result]) -> Result:
     effort = Effort(0.0)
     for part in parts:
-        threads = {"threads": part.threads} if part.threads else {}
-        effort = effort.plus(Effort(0.0, {**threads, **part.conditions}, part.usage), 1)
+        conditions = {"threads": part.threads or "unknown", **part.conditions}
+        effort = effort.plus(Effort(0.0, conditions, part.usage), 1)
     published = {part.dataset.published for part in parts}
     listing = "".join(f"{part.dataset.sha256}  {part.subset}\n" for part in parts)
     return replace(

@@ -14,7 +14,7 @@ from harness.encoders.cache import VectorCache
 from harness.encoders.encoder import Encoder
 from harness.encoders.reduction import Reduction
 from harness.encoders.registry import check_spec, encoder_info, encoder_names, load_encoder
-from harness.encoders.spec import CheckedSpec, Spec
+from harness.encoders.spec import CheckedSpec, Spec, refuse_equal_names
 from harness.encoders.variant import Variant
 from harness.protocol.task import Planned, Rows, Task
 from harness.results.records import Identity, RecordKey, Result, ResultStore, name_taken, set_taken
@@ -229,7 +229,7 @@ def prepare(request: Request, progress: Progress) -> tuple[Run, list[Spec | Enco
     store = _open_store(Path(request.results)) if request.results else None
     given = request.encoders
     encoders = [check_spec(e) if isinstance(e, str) else e for e in given] if given else _ready(progress)
-    _refuse_equal_names([spec for spec in encoders if isinstance(spec, Spec)])
+    refuse_equal_names(spec for spec in encoders if isinstance(spec, Spec))
     if request.reductions:
         _refuse_reduced([spec for spec in encoders if isinstance(spec, CheckedSpec)])
     data = choose_data(request.data_dir, request.suite)
@@ -246,7 +246,9 @@ def load(given: Spec | Encoder, run: Run, defaults: Mapping[str, Any]) -> _Loade
         return given, "", ()
 
     def known() -> list[str]:
-        stored = run.store.load(given.stored_name) if run.store else ()
+        full = given.base_name(given.reduction) if isinstance(given, CheckedSpec) else given.stored_name
+        names = dict.fromkeys([full, given.stored_name])  # weights are those of the full vectors
+        stored = [record for name in names for record in run.store.load(name)] if run.store else ()
         return [*run.cache.fingerprints(), *(record.fingerprint for record in stored)]
 
     encoder = load_encoder(given, **defaults, known_fingerprints=known)
@@ -328,13 +330,5 @@ def _refuse_reduced(specs: Sequence[CheckedSpec]) -> None:
         for option in Reduction(1, "int8").options:
             if option in spec.types:
                 raise InputError(f"{spec} has an option {option} of its own; the harness cannot cut or quantise it")
-            if option in spec.options:
-                raise InputError(f"{spec} is cut or quantised already; leave out {option}")
-
-
-def _refuse_equal_names(specs: Sequence[Spec]) -> None:
-    by_name: dict[str, Spec] = {}
-    for spec in specs:
-        other = by_name.setdefault(spec.stored_name, spec)
-        if other is not spec:
-            raise InputError(f"{other} and {spec} would be stored under one name; add name=... to one of them")
+            if option in spec.values:  # which the alias may have set
+                raise InputError(f"{spec} is cut or quantised already, by {option}; name the full encoder")

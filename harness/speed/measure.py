@@ -18,8 +18,9 @@ from typing import Any, cast
 
 from harness.core import provenance
 from harness.core.schema import Amount, Count
+from harness.core.threads import MAX_WORKERS
 from harness.encoders.registry import check_spec
-from harness.encoders.spec import CheckedSpec, signature_of
+from harness.encoders.spec import CheckedSpec, refuse_equal_names, signature_of
 from harness.speed.process import Child, ChildError
 from harness.speed.store import Cell, Length, Measurement, Way
 from harness.speed.texts import SENTENCES, digest
@@ -32,7 +33,6 @@ _AT_LEAST = 10  # texts a repeat: one of each language
 _MANY: dict[Length, int] = {"short": 128, "medium": 128, "long": 64}
 _MAX_LOADS = 3
 _PASSES = 3
-_MAX_WORKERS = 16  # batches that are given at once, so that each thread has one
 
 
 @dataclass(frozen=True)
@@ -110,13 +110,15 @@ def measure(specs: Sequence[str], plan: Plan, note: Callable[[str], None] = lamb
     """Measure encoders in turn; one that fails, in whatever way, fails alone.
 
     Args:
-        specs: spec strings with different names.
+        specs: spec strings.
         note: is told what is being done, and what failed.
 
     Raises:
-        HarnessError: a spec string that names no encoder, or one that lacks a package; before anything is measured.
+        HarnessError: a spec string that names no encoder, or one that lacks a package, or two with one name; before
+            anything is measured.
     """
     subjects = [_Subject(spec, plan, note) for spec in specs]
+    refuse_equal_names(subject.spec for subject in subjects)
     n_loads = min(plan.repeats, _MAX_LOADS)
     for number in range(n_loads):
         for subject in _alive(subjects):
@@ -169,16 +171,17 @@ class _Subject:
     """An encoder that is measured.
 
     Attributes:
+        spec: checked.
         name: under which it is stored.
         failure: why it is measured no more; empty as long as it is.
         child: its process for the speeds.
     """
 
     def __init__(self, spec: str, plan: Plan, note: Callable[[str], None]):
-        checked = check_spec(spec, **plan.defaults)
-        self.name, self.failure, self.child = checked.stored_name, "", cast(Child, None)
-        self._spec, self._given, self._plan, self._note = checked, spec, plan, note
-        self._own_batch = _own_batch(checked)
+        self.spec = check_spec(spec, **plan.defaults)
+        self.name, self.failure, self.child = self.spec.stored_name, "", cast(Child, None)
+        self._given, self._plan, self._note = spec, plan, note
+        self._own_batch = _own_batch(self.spec)
         self._opened = cast(_Opened, None)
         self._loads: list[float] = []
         self._memory: list[float] = []
@@ -192,12 +195,17 @@ class _Subject:
 
     @contextmanager
     def failing_alone(self) -> Iterator[None]:
-        """What fails in the `with` block ends the measurement of this encoder, and of no other."""
+        """What fails in the `with` block ends the measurement of this encoder, and of no other.
+
+        Its process is ended at once: it may be computing still, which would disturb the others.
+        """
         try:
             yield
         except ChildError as error:
             self.failure = str(error)
             self._note(f"{self.name} failed: {error}")
+            if self.child is not None:
+                self.child.end()
 
     def load(self) -> None:
         """Time to load and memory, in a process that does nothing else."""
@@ -222,7 +230,7 @@ class _Subject:
 
     def takes_batch(self, size: int | None) -> bool:
         """Whether it is to be measured with this batch size, which is not its own."""
-        return "batch_size" in self._spec.types.keys() - self._spec.options.keys() and size != self._own_batch
+        return "batch_size" in self.spec.types.keys() - self.spec.values.keys() and size != self._own_batch
 
     def prepare(self, way: Way, size: int | None) -> None:
         """Open it for this way of encoding, and find how many texts to take."""
@@ -230,7 +238,7 @@ class _Subject:
         self._batch = self._own_batch if way == "own" else size
         if way != "own":  # which is that of the encoder that is open
             self._open(self.child, size if way == "batch" else None)
-        workers = min(self._opened.threads, _MAX_WORKERS)
+        workers = min(self._opened.threads, MAX_WORKERS)  # batches a call, so that each thread has one
         for length in SENTENCES:
             self._planned[length] = self.child.ask(
                 _Calibrated,
@@ -272,7 +280,7 @@ class _Subject:
         return Measurement(
             encoder=self.name,
             fingerprint=self._opened.fingerprint,
-            spec=str(self._spec),
+            spec=str(self.spec),
             dim=self._opened.dim,
             vector_bytes=self._opened.vector_bytes,
             size_bytes=self._opened.size_bytes,

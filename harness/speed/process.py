@@ -36,6 +36,7 @@ class Child:
 
     def __init__(self, threads: int | None, patience: float):
         self._patience = patience
+        self._is_ended = False
         self._process = subprocess.Popen(
             [sys.executable, "-c", _START, str(threads or 0)],
             stdin=subprocess.PIPE,
@@ -51,16 +52,23 @@ class Child:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """End the process, and what it has started, whatever it is doing; after an error at once."""
+        self.end(_GRACE if kind is None else 0.0)
+
+    def end(self, grace: float = 0.0) -> None:
+        """End the process, and what it has started, whatever it is doing; after so many seconds in which it may end."""
+        if self._is_ended:  # another process may have its number now
+            return
         with suppress(OSError, subprocess.TimeoutExpired):  # it has gone; it is doing something
             assert self._process.stdin
             self._process.stdin.close()
-            if kind is None:
-                self._process.wait(_GRACE)
+            if grace:
+                self._process.wait(grace)
         if os.name == "posix":
             with suppress(OSError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
         self._process.wait()
+        self._is_ended = True
 
     def ask(self, kind: type[T], do: str, **arguments: Any) -> T:
         """The answer to a command, as a value of `kind`.

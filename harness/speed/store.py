@@ -63,8 +63,9 @@ class Cell:
     @property
     def sentences_per_s(self) -> Figure:
         """Texts a second."""
-        speeds = sorted(self.n / taken for taken in self.seconds)
-        return Figure(median(speeds), speeds[0], speeds[-1])
+        speeds = figure(self.n / taken for taken in self.seconds)
+        assert speeds  # of one round at least
+        return speeds
 
     @property
     def characters_per_s(self) -> float:
@@ -90,10 +91,11 @@ class Measurement:
         encoder, fingerprint, spec: what was measured; `spec` is its spec string without machine paths.
         dim: length of a vector.
         vector_bytes: that a vector takes where it is stored.
-        load_s: seconds from the start of loading, imports included, to the vector of the first sentence.
+        load_s: seconds from the start of loading, imports included, to the vector of the first sentence; of an encoder
+            that is cut or quantised, to its full vector: int8 is calibrated later.
         memory_mb: MB (10^6 bytes) that loading, and encoding 64 texts of each length, add to the process: the peak of
             its resident memory, less what it had before. Files that are mapped into memory count as far as they are
-            read.
+            read. Of an encoder that is cut or quantised, that of the full vectors.
         device_memory_mb: likewise the peak of what PyTorch takes of a GPU's memory.
         size_bytes, n_parameters, max_length: what the encoder says of itself (see `harness.encoders.encoder`).
         cells: speeds.

@@ -157,6 +157,13 @@ def test_where_sentences_are_cut(tmp_path):
             load(str(folder), max_length=length)
 
 
+def test_settings_under_an_older_name(tmp_path):
+    folder = write_model(tmp_path / "m")
+    expected = load(str(folder)).fingerprint.partition("max_length:")[2]
+    (folder / "sentence_bert_config.json").rename(folder / "sentence_roberta_config.json")
+    assert load(str(folder)).fingerprint.partition("max_length:")[2] == expected != "None"
+
+
 def test_lower_case_and_dimensions_as_the_folder_says(tmp_path):
     folder = write_model(tmp_path / "m", sentences={"do_lower_case": True}, settings={"truncate_dim": 4})
     encoder = load(str(folder))

@@ -139,6 +139,8 @@ def test_commands_are_quoted_and_name_the_device() -> None:
     assert shlex.split(printed)[2:5] == ["--encoder", spec, "--task"]
     assert printed.endswith("--subset en-en --device cuda:0 --results mine --fresh")
     assert command(replace(result, spec=""), Path("mine")) is None
+    for device in ("cpu", "remote"):
+        assert "--device" not in str(command(replace(result, hardware={"device": device}), Path("mine")))
 
 
 def test_a_rerun_of_the_same_agrees(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

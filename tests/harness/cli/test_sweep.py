@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from command_line import one_line_error
 from gate_runs import leaderboard_here
+from packages import offering
 
 from harness.encoders.cache import VectorCache
 from harness.encoders.registry import load_encoder
@@ -69,7 +70,9 @@ def test_records_name_the_full_encoder_and_what_was_done(here: Path) -> None:
         else:
             assert record.base == "chargrams" and record.fingerprint.startswith(f"{full}|")
             assert record.reduced and record.reduced.full_dim == 1024
-            assert (record.reduced.dim, record.reduced.quantize, record.reduced.n_bytes) == VARIANTS[record.encoder]
+            assert (record.reduced.dim, record.reduced.quantize, record.reduced.vector_bytes) == VARIANTS[
+                record.encoder
+            ]
 
 
 def test_sentences_are_encoded_once_and_nothing_is_measured_again(
@@ -140,6 +143,26 @@ def test_csv_has_the_same_entries(here: Path, capsys: pytest.CaptureFixture[str]
     assert len(lines) == len(VARIANTS)
 
 
+def test_types_alone(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    entries = json.loads(swept_again(capsys, "--dims", "", "--format", "json")[0])["variants"]
+    found = {entry["encoder"]: entry["dim"] for entry in entries if entry["encoder"] != entry["base"]}
+    assert found == {"chargrams@int8": 1024, "chargrams@binary": 1024}
+
+
+def test_an_alias_may_be_cut_already(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (
+        "from baselines.adapters.chargrams import chargrams\n"
+        "from dataclasses import replace\n"
+        "short = replace(chargrams, options={'truncate_dim': '64'})\n"
+    )
+    with offering(tmp_path / "packages", "cut_alias", text, "[harness.encoders]\ncut-chargrams = cut_alias:short\n"):
+        assert leaderboard_here("sweep", "--encoder", "cut-chargrams", *SAME, "--suite", "sample") == 2
+    assert "cut-chargrams is cut or quantised already, by truncate_dim" in capsys.readouterr().err
+
+
 def test_boards_leave_them_to_a_page_of_their_own(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("report") == 0 and run("report", "--check") == 0
     pages = {path.name: path.read_text() for path in Path("results").glob("*.md")}
@@ -203,7 +226,10 @@ def test_other_commands_take_them(here: Path, capsys: pytest.CaptureFixture[str]
         (["--dims", "-5"], "--dims is a list of whole numbers"),
         (["--dims", "0"], "truncate_dim must be 1 or more, not 0"),
         (["--quantize", "int8,int4"], "unknown value of --quantize 'int4'"),
-        (["--encoder", "chargrams?quantize=int8&name=x"], "is cut or quantised already; leave out quantize"),
+        (
+            ["--encoder", "chargrams?quantize=int8&name=x"],
+            "is cut or quantised already, by quantize; name the full",
+        ),
         (["--encoder", "no-such"], "unknown encoder 'no-such'"),
     ],
 )

@@ -26,6 +26,7 @@ from harness.core.errors import InputError, VectorError
 from harness.core.threads import available_cores
 from harness.encoders import cache
 from harness.encoders.cache import VectorCache, default_cache_dir
+from harness.encoders.encoder import PartialError
 
 expected = Counting.row
 
@@ -143,6 +144,50 @@ def test_what_was_encoded_before_a_crash_is_kept(tmp_path: Path, monkeypatch: py
     healthy = Counting()
     assert VectorCache(tmp_path).of(healthy).encode(["a", "bb", "ccc", "dddd"]).n_new == 2
     assert not list(tmp_path.rglob("*.part"))
+
+
+class Partial(Metered):
+    """Gives the vectors of sentences that do not begin with "no"; of more than three none, since memory runs out."""
+
+    def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+        if len(sentences) > 3:
+            raise MemoryError
+        rows = [row for row, text in enumerate(sentences) if not text.startswith("no")]
+        vectors = super().encode([sentences[row] for row in rows], lang=lang).reshape(-1, self.dim)
+        if len(rows) == len(sentences):
+            return vectors
+        raise PartialError(np.array(rows, np.int64), vectors, KeyError("no"))
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [["no", "a", "bb"], ["no way", "a", "bb", "ccc"], ["a long one", "another", "bb", "ccc", "no", "dddd"], ["no"]],
+)
+def test_what_an_encoder_gave_before_it_failed_is_kept(tmp_path: Path, sentences: list[str]) -> None:
+    encoder = Partial()
+    vectors = VectorCache(tmp_path).of(encoder)
+    for _ in range(3):
+        with pytest.raises(KeyError, match="no"):
+            vectors.encode(sentences)
+    given = [text for _, text in encoder.seen]
+    assert len(given) == len(set(given))
+    assert len(shards(tmp_path)) <= 2  # none without vectors
+    again = VectorCache(tmp_path).of(Metered())
+    rows, found = again.stored(sentences)
+    assert {sentences[row] for row in rows} == {text for text in sentences if not text.startswith("no")}
+    assert found.tolist() == [expected(sentences[row]) for row in rows]
+    kept = again.encode([sentences[row] for row in rows])
+    assert kept.n_new == 0 and kept.effort.usage.get("tokens", 0) == pytest.approx(sum(map(len, given)))
+
+
+def test_vectors_of_some_sentences_are_checked_too(tmp_path: Path) -> None:
+    class Broken(Counting):
+        def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+            raise PartialError(np.array([1]), np.full((1, 3), np.nan, np.float32), KeyError("no"))
+
+    with pytest.raises(InputError, match="'counting' returned NaN in row 1 for the sentence 'a'"):
+        VectorCache(tmp_path).of(Broken()).encode(["bb", "a"])
+    assert shards(tmp_path) == []
 
 
 def test_bad_vectors_are_refused_and_not_kept(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from harness.core.errors import InputError, LanguageError
 from harness.data import bundled_sample
 from harness.encoders.cache import VectorCache
 from harness.encoders.encoder import Encoder
-from harness.encoders.reduction import Reduction, n_bytes
+from harness.encoders.reduction import Reduction, vector_bytes
 from harness.encoders.registry import check_spec, load_encoder
 from harness.encoders.spec import parse_spec
 from harness.encoders.variant import (
@@ -286,4 +286,4 @@ def test_normalised_cut_and_quantised_in_this_order() -> None:
 
 @pytest.mark.parametrize(("dim", "quantize", "size"), [(256, "none", 1024), (256, "int8", 256), (257, "binary", 33)])
 def test_bytes_of_a_vector(dim: int, quantize: str, size: int) -> None:
-    assert n_bytes(dim, quantize) == size
+    assert vector_bytes(dim, quantize) == size

@@ -23,13 +23,15 @@ VARIANTS: dict[str, tuple[int, Quantize, dict[str, tuple[float, float | None]]]]
     "muse@100-int8": (100, "int8", {"avg-same": (79.0, 0.02), "avg-cross": (69.5, 0.5)}),
     "muse@100-binary": (100, "binary", {"avg-same": (78.9, 0.001), "avg-cross": (60.0, None)}),
 }
+QUANTIZED = {"int8": "int8:0123456789ab", "binary": "binary"}
 
 
 def measured() -> list[Result]:
     results = [sts("muse", "avg-same", 80.04), sts("muse", "avg-cross", 70.0), sts("e5", "avg-same", 79.5)]
     for name, (dim, quantize, scores) in VARIANTS.items():
         done = Reduced(dim, 512, quantize)
-        facts = {"base": "muse", "reduced": done, "fingerprint": f"muse-1|{name}"}
+        cut = f"|truncate_dim:{dim}" if dim < 512 else ""
+        facts = {"base": "muse", "reduced": done, "fingerprint": f"muse-1{cut}|quantize:{QUANTIZED[quantize]}"}
         results += [sts(name, s, score, **facts) for s, (score, _) in scores.items()]
     return results
 
@@ -96,7 +98,10 @@ def test_without_statistics_nothing_is_claimed() -> None:
     assert not any(cell.is_best for table in curves(measured(), {}) for row in table.rows for cell in row.cells)
 
 
-@pytest.mark.parametrize("other", [{"fingerprint": "muse-2"}, {"signature": "x"}, {"dataset": Dataset("d", "0", {})}])
+@pytest.mark.parametrize(
+    "other",
+    [{"fingerprint": "muse-2"}, {"fingerprint": "muse"}, {"signature": "x"}, {"dataset": Dataset("d", "0", {})}],
+)
 def test_variants_of_other_weights_or_data_are_not_held_against_the_full_vectors(other: dict[str, Any]) -> None:
     results = [replace(result, **other) if result.encoder == "muse" else result for result in measured()]
     table = curves(results, known(results))[0]
@@ -113,13 +118,19 @@ def test_variants_whose_full_vectors_were_not_measured_there() -> None:
     assert texts(curves(results, {})[0])[0][:5] == ["gone", "512", "float32", "2,048", "–"]
 
 
-def test_a_task_without_averages_shows_every_set() -> None:
+def test_a_task_without_averages_shows_every_set_that_a_variant_was_measured_on() -> None:
     done = Reduced(8, 16, "none")
-    results = [sts("a", "en-en", 80.0), sts("a@8", "en-en", 70.0, base="a", reduced=done), sts("a", "en-de", 60.0)]
+    results = [sts("a", subset, 80.0) for subset in ("en-en", "en-fr", "en-de")]
+    results += [sts("a@8", subset, 70.0, base="a", reduced=done) for subset in ("en-en", "en-fr")]
     assert [table.title for table in curves(results, {})] == [
         "a, cut and quantised: STS 2017 en-en, x 100",
-        "a, cut and quantised: STS 2017 en-de, x 100",
+        "a, cut and quantised: STS 2017 en-fr, x 100",
     ]
+
+
+def test_an_average_that_no_variant_has_is_not_shown() -> None:
+    results = [result for result in measured() if not (result.base and result.subset == "avg-cross")]
+    assert [table.title for table in curves(results, {})] == ["muse, cut and quantised: STS avg-same, x 100"]
 
 
 @pytest.mark.parametrize("key", [("sts17", "avg-same", "spearman"), ("sts17", "avg-cross", "spearman")])
@@ -134,10 +145,43 @@ def test_a_board_says_the_same_of_the_others_with_variants_and_without(key: tupl
 def test_tables_have_variants_below_their_encoder_or_a_note() -> None:
     results = measured()
     (table,) = boards(results, statistics=known(results))
-    assert [row[0] for row in texts(table)] == ["muse", "muse@int8", "muse@100-int8", "muse@100-binary", "e5"]
+    assert [row[0] for row in texts(table)] == [
+        "muse", "muse@int8, 512 bytes", "muse@100-int8, 100 bytes", "muse@100-binary, 13 bytes", "e5"
+    ]  # fmt: skip
     assert [row.cells[1].is_best for row in table.rows] == [True, False, False, False, False]
     assert "cut and quantised vectors are not ranked among the encoders" in table.note_texts
     without, folded = fold(results)
     (table,) = boards(without, statistics=known(results), folded=folded)
     assert [row[0] for row in texts(table)] == ["muse", "e5"]
     assert table.note_texts[0].startswith("not shown: cut or quantised vectors, 3 of muse; ")
+
+
+def test_only_what_is_made_of_the_full_vectors_is_left_out_of_tables() -> None:
+    """Cut vectors of another maximum length are no smaller form of these."""
+    shown, folded = fold(measured())
+    assert {r.encoder for r in shown} == {"muse", "e5"} and len(folded) == 6
+    other = [replace(r, fingerprint=f"muse-1|normalized{r.fingerprint[6:]}") if r.base else r for r in measured()]
+    shown, folded = fold(other)
+    assert len(shown) == len(other) and not folded
+
+
+@pytest.mark.parametrize(
+    ("reduced", "suffix", "is_made"),
+    [
+        (Reduced(100, 512, "none"), "|truncate_dim:100", True),
+        (Reduced(100, 512, "none"), "", False),
+        (Reduced(512, 512, "binary"), "|quantize:binary", True),
+        (Reduced(512, 512, "binary"), "|truncate_dim:512|quantize:binary", True),
+        (Reduced(100, 512, "int8"), "|truncate_dim:100|quantize:int8:0a1b", True),
+        (Reduced(100, 512, "int8"), "|truncate_dim:100|quantize:int8", False),
+        (Reduced(100, 512, "int8"), "|truncate_dim:99|quantize:int8:0a1b", False),
+        (Reduced(100, 512, "int8"), "|normalized|truncate_dim:100|quantize:int8:0a1b", False),
+    ],
+)
+def test_a_fingerprint_says_what_was_done_and_nothing_else(reduced: Reduced, suffix: str, is_made: bool) -> None:
+    assert reduced.is_made("a+b|c", f"a+b|c{suffix}") is is_made
+
+
+def test_a_table_of_cut_and_quantised_vectors_says_their_bytes() -> None:
+    (table,) = boards([result for result in measured() if result.encoder in ("muse", "muse@100-binary")])
+    assert [row.cells[0].text for row in table.rows] == ["muse", "muse@100-binary, 13 bytes"]

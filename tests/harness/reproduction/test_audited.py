@@ -11,6 +11,7 @@ import pytest
 
 from harness.core.errors import VectorError
 from harness.encoders.cache import VectorCache
+from harness.encoders.encoder import PartialError
 from harness.reproduction.vectors import SAMPLE, STALE_DISTANCE, AuditedEncoder
 
 SENTENCES = [f"sentence {number}" for number in range(200)]
@@ -69,6 +70,19 @@ def test_cached_vectors_are_used_and_a_sample_is_encoded_again(tmp_path: Path) -
     np.testing.assert_array_equal(vectors[:50], Noisy(0.2).encode(SENTENCES[:50], lang="de"))
     assert (encoder.compared, encoder.stale) == (SAMPLE, SAMPLE)
     assert encoder._encoder.encoded == 50 + SAMPLE
+
+
+def test_vectors_of_some_sentences_are_not_taken_for_those_of_others(tmp_path: Path) -> None:
+    """The encoder is asked for other rows than the caller."""
+
+    class Failing(Noisy):
+        def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
+            raise PartialError(np.array([0]), super().encode(sentences[:1], lang=lang), KeyError("no"))
+
+    VectorCache(tmp_path).of(Noisy()).encode(SENTENCES[50:], "de")
+    encoder = AuditedEncoder(Failing(), VectorCache(tmp_path).of(Noisy()), use_cached=True)
+    with pytest.raises(KeyError, match="no"):
+        encoder.encode(SENTENCES, lang="de")
 
 
 def test_it_is_the_encoder_in_all_else(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import pytest
 from encoders import Counting
 
 from harness.core.errors import EncoderError
+from harness.encoders.reduction import Reduction
+from harness.encoders.variant import Variant
 from harness.protocol import get_task, task_names
 from harness.protocol.task import Encode, Rows
 from harness.running import dry_run
@@ -71,14 +73,30 @@ def test_what_is_stored_is_not_counted(tmp_path: Path) -> None:
     assert "other weights or options" in str(failure.error)
 
 
-def test_prices_and_prompts(tmp_path: Path) -> None:
+def test_prices_and_what_is_sent(tmp_path: Path) -> None:
     encoder = Counting()
-    encoder.price, encoder.prompt = 0.5, "query: "  # type: ignore[attr-defined]
+    encoder.price, encoder.sent_text = 0.5, "query: {}".format  # type: ignore[attr-defined]
     [counted], _ = forecast(request(tmp_path, encoder, tasks=["korsts"]))
     [plain], _ = forecast(request(tmp_path, Counting(), tasks=["korsts"]))
     assert counted.n_characters == plain.n_characters + 7 * plain.n_sentences
     assert counted.tokens == counted.n_characters / 4
     assert counted.cost == pytest.approx(counted.n_characters / 4 * 0.5 / 1e6)
+
+
+@pytest.mark.parametrize("uses_lang", [False, True])
+def test_sentences_that_int8_is_calibrated_with_are_counted(tmp_path: Path, uses_lang: bool) -> None:
+    encoder = Counting(uses_lang=uses_lang)
+    variant = Variant(encoder, Reduction(2, "int8"))
+    plan = request(tmp_path, variant, tasks=["sts17"], subsets=["en-de@sample"])
+    [counted], _ = forecast(plan)
+    assert not encoder.seen
+    run_suite(plan)
+    assert counted == Forecast(variant.name, 1, len(encoder.seen), sum(len(text) for _, text in encoder.seen))
+    assert forecast(plan)[0] == [Forecast(variant.name, 0, 0, 0)]
+    [cut], _ = forecast(
+        request(tmp_path / "new", Variant(encoder, Reduction(2)), tasks=["sts17"], subsets=["en-de@sample"])
+    )
+    assert cut.n_sentences < counted.n_sentences / 2
 
 
 def test_a_task_that_looks_between(tmp_path: Path) -> None:

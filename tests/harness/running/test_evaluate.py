@@ -54,7 +54,7 @@ def test_results_are_a_table_and_rows(tmp_path: Path) -> None:
 def test_a_set_of_other_content_under_a_stored_name_is_refused(tmp_path: Path) -> None:
     arguments: dict[str, Any] = {"results": tmp_path / "r", "cache_dir": tmp_path / "c"}
     evaluate(Letters(), data={"faq": PAIRS}, **arguments)
-    with pytest.raises(InputError, match="'faq' .pairs. are of other files"):
+    with pytest.raises(InputError, match=r"'faq' \(pairs\) are of other files"):
         evaluate(Letters(), data={"faq": PAIRS[:9]}, **arguments)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from encoders import Letters, Metered
+from result_records import record
 
 from harness import evaluate, tasks
 from harness.core.errors import InputError, LanguageError, NameTakenError
@@ -24,7 +25,7 @@ from harness.encoders.variant import Variant
 from harness.results import records as results
 from harness.results.records import ResultStore
 from harness.results.statistics import StatisticsStore
-from harness.running.measure import Run
+from harness.running.measure import Run, averages_of
 from harness.running.plan import Items, Silent, absent_sets, make_plan
 from harness.running.suite import Request, measure_and_store, run_suite
 from harness.statistics.update import update_statistics
@@ -499,6 +500,22 @@ def test_a_record_says_how_its_vectors_were_made(tmp_path: Path) -> None:
     assert record["conditions"] == {"precision": "bf16"}
     again = evaluate(Metered("fp32"), "sts17", cache_dir=tmp_path / "cache")  # the vectors are still those of bf16
     assert all(result.conditions == {"precision": "bf16"} for result in again)
+
+
+def test_threads_of_an_average_are_those_of_all_its_parts() -> None:
+    task = tasks.get_task("sts17")
+
+    def average(*threads: int | str | None) -> Any:
+        scores = {"spearman": 1.0, "pearson": 1.0}
+        subsets = ("en-en", "es-es", "ar-ar")
+        parts = [record("a", "sts17", subset, scores, signature=task.full_signature) for subset in subsets]
+        said = [{"threads": n} if isinstance(n, int) else {"conditions": {"threads": n}} if n else {} for n in threads]
+        (found,) = averages_of(task, [replace(r, **facts) for r, facts in zip(parts, said, strict=True)])
+        return found.threads, found.conditions
+
+    assert average(4, 4, 4) == (4, {})
+    assert average(4, None, 4) == (None, {"threads": "4, unknown"})  # of an older record it is not known
+    assert average(4, "2, 4", 4) == (None, {"threads": "2, 4"})
 
 
 def test_a_record_can_be_traced_and_names_no_machine_path(tmp_path: Path) -> None:

@@ -8,9 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
+from packages import offering
 
 from harness.core.errors import InputError
 from harness.core.threads import available_cores
+from harness.encoders.variant import calibration_sentences
+from harness.speed.child import EXERCISE
 from harness.speed.measure import BATCHES, Plan, measure
 from harness.speed.process import Child, ChildError
 from harness.speed.texts import SENTENCES, digest, texts
@@ -74,6 +77,24 @@ def rubbish():
         except OSError:
             pass
     return Encoder()
+
+def raises_in_the_second_process():
+    is_second = os.path.exists("process")
+    open("process", "w").write(str(os.getpid()))
+    return Faulty(lambda sentences: 1 / 0) if is_second else Encoder()
+
+class Watching(Encoder):
+    """Says whether the process that wrote its number is there."""
+    def encode(self, sentences, *, lang=None):
+        try:
+            os.kill(int(open("process").read()), 0)
+            print("is there", file=open("seen", "a"))
+        except ProcessLookupError:
+            print("gone", file=open("seen", "a"))
+        return super().encode(sentences)
+
+def watches():
+    return Watching()
 
 def hangs():
     started = subprocess.Popen(["sleep", "1000"])
@@ -159,6 +180,16 @@ def test_what_is_said_of_an_encoder() -> None:
     assert one.hardware["device"] == "cpu" and one.versions["numpy"] and len(one.load_s) == 1 and one.created
 
 
+def test_loading_and_memory_of_a_variant_are_those_of_its_base() -> None:
+    """Int8 is calibrated in the process for the speeds, and not where loading and memory are measured."""
+    [one] = measure(["python:costs:batches?batch_size=4&truncate_dim=2&quantize=int8"], QUICK).measured
+    sizes = [int(line.split()[1]) for line in Path("calls").read_text().splitlines()]
+    assert sizes[:4] == [1, EXERCISE, EXERCISE, EXERCISE]
+    calibration = sum(map(len, calibration_sentences(by_language=False).values()))
+    assert calibration in sizes and calibration > EXERCISE
+    assert (one.encoder, one.dim, one.vector_bytes) == ("batches@2-int8", 2, 2)
+
+
 def test_a_gpu_is_named_and_its_memory_counted() -> None:
     [one] = measure(["python:costs:on_gpu"], QUICK).measured
     assert (one.hardware["device"], one.hardware["gpu"]) == ("cuda:1", "GPU of cuda:1")
@@ -212,6 +243,12 @@ def test_what_hangs_is_ended_with_all_that_it_has_started() -> None:
     assert not is_running(process)
 
 
+def test_what_has_failed_is_ended_before_others_are_timed() -> None:
+    outcome = measure(["python:costs:raises_in_the_second_process", "python:costs:watches"], QUICK)
+    assert list(outcome.failures) == ["raises_in_the_second_process"] and len(outcome.measured) == 1
+    assert set(Path("seen").read_text().split("\n")) == {"gone", ""}
+
+
 def is_running(process: int) -> bool:
     try:
         state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
@@ -248,6 +285,18 @@ def test_batch_sizes_and_threads() -> None:
     assert {(cell.way, cell.batch) for cell in one.cells} == {("alone", 1), ("own", 32)}
 
 
+def test_a_batch_size_that_an_alias_has_chosen_is_the_only_one(tmp_path: Path) -> None:
+    alias = (
+        "from harness.encoders.registry import EncoderInfo\n"
+        "alias = EncoderInfo(batches, 'Batches', 'numpy', options={'batch_size': '8'})\n"
+    )
+    entry_points = "[harness.encoders]\nbatched = batched_alias:alias\n"
+    with offering(tmp_path / "packages", "batched_alias", MODULE + alias, entry_points):
+        [one] = measure(["batched"], Plan(repeats=1, seconds=0.01)).measured
+    assert {(cell.way, cell.batch) for cell in one.cells} == {("alone", 1), ("own", 8)}
+    assert {line.split()[0] for line in Path("calls").read_text().splitlines()} == {"8"}
+
+
 def test_a_batch_that_takes_too_long_is_left_out() -> None:
     [one] = measure(["python:costs:batches?ms=0.5"], Plan(repeats=1, seconds=0.01, threads=1, longest=0.1)).measured
     assert {cell.batch for cell in one.cells} == {1, 4, 32}  # 128 texts take 64 ms, 256 take 128
@@ -257,6 +306,11 @@ def test_an_encoder_that_wants_languages_is_told_them() -> None:
     measure(["python:costs:batches?uses_lang=true&batch_size=4"], QUICK)
     calls = [line.split() for line in Path("calls").read_text().splitlines()]
     assert {call[2] for call in calls} == {"ar", "de", "en", "es", "fr", "it", "nl", "ru", "tr", "zh"}
+
+
+def test_equal_names_are_refused_at_once() -> None:
+    with pytest.raises(InputError, match=r"stub and python:costs:stub\?ms=1 would be stored under one name"):
+        measure(["python:costs:stub", "python:costs:stub?ms=1"], QUICK)
 
 
 @pytest.mark.parametrize("spec", ["no-such-encoder", "python:costs:no_such", "python:costs:stub?ms=many"])

@@ -14,6 +14,7 @@ import scipy.stats
 from measured_rows import N, store_measured, sts_rows
 
 from harness.core.errors import InputError
+from harness.encoders.reduction import Reduced
 from harness.resampling.bootstrap import bca_interval, bootstrap
 from harness.resampling.metrics import average
 from harness.resampling.resamples import Resampling
@@ -290,9 +291,12 @@ def test_cut_vectors_are_tested_against_the_full_ones_alone(tmp_path: Path) -> N
     update_statistics(store, [STS], PLAN)
     before = entries(store)
     made = {"good@2": rows_of("fair"), "good@int8": {s: sts_rows(s, 0.55, 9) for s in SAME}}
+    done = {"good@2": Reduced(2, 8, "none"), "good@int8": Reduced(8, 8, "int8")}
     for name, rows in made.items():
-        store_measured(tmp_path, name, rows, base="good", fingerprint=f"good-1|{name}")
-    store_measured(tmp_path, "good@old", rows_of("poor"), base="good", fingerprint="good-0|x")  # of other weights
+        fingerprint = "good-1|truncate_dim:2" if name == "good@2" else "good-1|quantize:int8:0a"
+        store_measured(tmp_path, name, rows, base="good", fingerprint=fingerprint, reduced=done[name])
+    of_other_weights = {"base": "good", "fingerprint": "good-0|truncate_dim:2", "reduced": done["good@2"]}
+    store_measured(tmp_path, "good@old", rows_of("poor"), **of_other_weights)
     update_statistics(store, [STS], PLAN)
     after = entries(store)
     assert {key: entry for key, entry in after.items() if key[0] in ("fair", "poor")} == {

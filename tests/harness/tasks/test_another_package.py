@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from command_line import one_line_error
 from fork_server import ForkServer
+from packages import install
 
 from harness.core.errors import InputError
 from harness.core.plugins import offers
@@ -145,16 +146,6 @@ SYNONYMS = {
     "stone": "rock",
     "sea": "ocean",
 }
-
-
-def install(folder: Path, module: str, text: str, entry_points: str) -> Path:
-    """Make `folder` one in which a distribution of one Python file is installed."""
-    info = folder / f"{module}-1.0.dist-info"
-    info.mkdir(parents=True)
-    (folder / f"{module}.py").write_text(text, "utf-8")
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n", "utf-8")
-    (info / "entry_points.txt").write_text(entry_points, "utf-8")
-    return folder
 
 
 def write_data(folder: Path) -> Path:
