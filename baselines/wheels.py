@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 
 from baselines.adapters import sentence_transformer
 from baselines.adapters.huggingface import cached_snapshot
+from baselines.adapters.languages import languages_of
 from baselines.adapters.sentence_transformer import SentenceTransformerEncoder
 from harness.core.errors import InputError, MissingExtraError
 from harness.core.files import digest_of
@@ -367,7 +368,13 @@ def loader(model: WheelModel, hub_id: str | None = None) -> Callable[..., Senten
 
 
 def _alias(
-    model: WheelModel, description: str, *, licence: str, hub_id: str | None = None, **options: str
+    model: WheelModel,
+    description: str,
+    *,
+    licence: str,
+    languages: tuple[str, ...],
+    hub_id: str | None = None,
+    **options: str,
 ) -> EncoderInfo:
     return replace(
         sentence_transformer.sentence_transformers,
@@ -377,6 +384,7 @@ def _alias(
         options=options,
         dim=384,
         licence=licence,
+        languages=languages,
         missing_mb=lambda location: 0.0 if hub_id and cached_snapshot(hub_id) else model.missing_mb,
         fetch=model.fetch,
     )
@@ -386,11 +394,13 @@ minilm = _alias(
     MINILM,
     "all-MiniLM-L6-v2, a small English SBERT model",
     licence="Apache-2.0",
+    languages=("en",),
     hub_id="sentence-transformers/all-MiniLM-L6-v2",
 )
 e5_small_q4 = _alias(
     E5_SMALL_Q4,
     "multilingual-e5-small with 4-bit weights, about 100 languages",
     licence="MIT",
+    languages=languages_of("xlmr"),
     prompt="query: ",
 )

@@ -29,6 +29,7 @@ from typing import Any, Literal
 import numpy as np
 
 from baselines.adapters.huggingface import encode_by_length, legal_text, model_folder
+from baselines.adapters.languages import languages_of
 from harness.core.errors import InputError, LanguageError, MissingExtraError
 from harness.core.escaping import terminal_line
 from harness.core.threads import n_threads
@@ -49,6 +50,7 @@ _RELEASE = DataSet(
     name="laser-93langs",
     title="LASER, 93 languages",
     licence="BSD-3-Clause",
+    languages=languages_of("laser"),
     home="https://github.com/facebookresearch/LASER",
     citation="Artetxe & Schwenk (2019). Massively Multilingual Sentence Embeddings. TACL 7.",
     folder="laser-93langs",

@@ -43,6 +43,7 @@ class EncoderRow:
     licence: str | None = None
     backend: str | None = None
     description: str | None = None
+    languages: str | None = None
 
 
 def encoders(
@@ -109,6 +110,7 @@ def _rows() -> list[EncoderRow]:
                 licence=info.licence,
                 backend=info.backend,
                 description=info.description,
+                languages=" ".join(info.languages) if info.languages else None,
             )
             if info.is_alias:
                 rows.append(row)
