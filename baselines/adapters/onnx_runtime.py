@@ -62,7 +62,6 @@ class OnnxEncoder:
         prompt: what every sentence begins with.
         batch_size: sentences that run at a time; None: 8, or 1 where more would change the vectors.
         truncate_dim: how many of the first components to keep; None: all.
-        size_bytes: of the files that it was read from.
     """
 
     uses_lang = False
@@ -78,12 +77,11 @@ class OnnxEncoder:
         prompt: str = "",
         batch_size: int | None = None,
         truncate_dim: int | None = None,
-        size_bytes: int | None = None,
     ):
         if batch_size is not None and batch_size < 1:
             raise InputError(f"{name}: batch_size must be at least 1, not {batch_size}")
         self.name = name
-        self.device, self.size_bytes = graph.device, size_bytes
+        self.device, self.size_bytes = graph.device, graph.size_bytes
         self._graph, self._tokenizer, self._after, self._prompt = graph, tokenizer, after, prompt
         self._batch_size = batch_size or (1 if graph.depends_on_batch else _BATCH)
         last_token = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
@@ -127,13 +125,17 @@ class Graph:
         pad_token: the number with which short sentences are filled up.
         depends_on_batch: whether a sentence's vector depends on the others of its batch by more than rounding.
         device: where it runs.
+        size_bytes: of all files that the model was read from.
 
     Raises:
         InputError: it asks for, or gives, something else.
     """
 
-    def __init__(self, path: Path, session: Any, *, pad_token: int, depends_on_batch: bool, device: str):
-        self._path, self._session, self._pad_token, self.device = path, session, pad_token, device
+    def __init__(
+        self, path: Path, session: Any, *, pad_token: int, depends_on_batch: bool, device: str, size_bytes: int
+    ):
+        self._path, self._session, self._pad_token = path, session, pad_token
+        self.device, self.size_bytes = device, size_bytes
         self._types = {given.name: _integer_type(path, given) for given in session.get_inputs()}
         if "input_ids" not in self._types:
             raise InputError(f"{path}: the graph does not ask for input_ids; it is no sentence encoder")
@@ -243,6 +245,7 @@ def load(
                 pad_token=config.pad_token_id or 0,
                 depends_on_batch=bool(content.operations & _SCALES_BY_BATCH),
                 device=device or "cpu",
+                size_bytes=sum(read.stat().st_size for read in files),
             ),
             tokenizer,
             after,
@@ -251,7 +254,6 @@ def load(
             prompt=prompt,
             batch_size=batch_size,
             truncate_dim=settings.truncate_dim,
-            size_bytes=sum(read.stat().st_size for read in files),
         )
     except InputError:
         raise

@@ -34,6 +34,9 @@ EXERCISE = 64
 
 _AT_MOST = 200_000  # texts in a repeat
 
+Answer = dict[str, Any]
+"""What a command gives back, as JSON."""
+
 
 def serve(commands: IO[str], answers: IO[str]) -> None:
     """Answer commands until there are no more. Whatever the encoder raises becomes `{"error": ...}`."""
@@ -58,7 +61,7 @@ class _Worker:
     def __init__(self) -> None:
         self._encoder: Encoder | None = None
 
-    def open(self, *, spec: str, defaults: Mapping[str, object]) -> dict[str, Any]:
+    def open(self, *, spec: str, defaults: Mapping[str, object]) -> Answer:
         """Load an encoder in the place of the one that is open. Returns what it says of itself, and the seconds.
 
         Those of a variant are its base's: the calibration of int8 is of many sentences, and made once for an index.
@@ -88,7 +91,7 @@ class _Worker:
             "seconds": seconds,
         }
 
-    def exercise(self) -> dict[str, Any]:
+    def exercise(self) -> Answer:
         """Encode some texts of each length; with the base of a variant, see `open`."""
         assert self._encoder is not None
         base = _base(self._encoder)
@@ -99,14 +102,14 @@ class _Worker:
             check_vectors(vectors, [text.text for text in batch], base)
         return {}
 
-    def memory(self) -> dict[str, Any]:
+    def memory(self) -> Answer:
         """Resident memory of this process in MB, now and at its peak, and what PyTorch took of a GPU's at its peak."""
         now, peak = _memory_mb()
         return {"now": now, "peak": peak, "device_peak": _device_memory_mb()}
 
     def calibrate(
         self, *, length: Length, alone: bool, unit: int, at_least: int, seconds: float, at_most_s: float | None
-    ) -> dict[str, Any]:
+    ) -> Answer:
         """How many texts take about so many seconds, and how many they take: 1, 2, 5, 10, 20, ... times `unit`.
 
         The number does not change with small disturbances. There are at least `at_least`, however long they take; but
@@ -125,7 +128,7 @@ class _Worker:
         chosen = unit * _rounded(seconds * n / took / unit)
         return {"n": chosen, "seconds": took / n * chosen}
 
-    def measure(self, *, length: Length, n: int, alone: bool) -> dict[str, Any]:
+    def measure(self, *, length: Length, n: int, alone: bool) -> Answer:
         """The seconds that `n` texts take, and the characters in them."""
         characters = sum(len(text.text) for text in taken(length, n))
         return {"n": n, "characters": characters, "seconds": self._seconds(length, n, alone)}

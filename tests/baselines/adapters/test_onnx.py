@@ -157,6 +157,14 @@ def test_where_sentences_are_cut(tmp_path):
             load(str(folder), max_length=length)
 
 
+def test_what_it_costs_is_said(tmp_path):
+    folder = write_model(tmp_path / "m")
+    encoder = load(str(folder), max_length=4)
+    (folder / "README.md").write_text("not read")
+    read = [path for path in folder.rglob("*") if path.is_file() and path.name != "README.md"]
+    assert encoder.size_bytes == sum(path.stat().st_size for path in read) and encoder.max_length == 4
+
+
 def test_settings_under_an_older_name(tmp_path):
     folder = write_model(tmp_path / "m")
     expected = load(str(folder)).fingerprint.partition("max_length:")[2]

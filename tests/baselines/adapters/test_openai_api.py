@@ -549,8 +549,13 @@ def test_sketches(local: Encoder) -> None:
 
 
 def test_requests_at_once(service: Service) -> None:
-    service.pause = 0.03
+    def until_there_are_four(number: int) -> None:
+        end = time.monotonic() + 10
+        while max(service.most_active) < 4 and time.monotonic() < end:
+            time.sleep(0.002)
+
     encoder = remote(service, "&batch_size=2&concurrency=4")
+    service.on_request = until_there_are_four
     service.most_active.clear()
     encoder.encode(SENTENCES[:16])
     assert max(service.most_active) == 4
