@@ -19,11 +19,11 @@ from harness.cli.options import (
     DataDirOption,
     DeviceOption,
     ResultsOption,
+    Suite,
     ThreadsOption,
     filter_option,
     results_folder,
 )
-from harness.cli.run import Suite
 
 if TYPE_CHECKING:
     from harness.results.records import Result
