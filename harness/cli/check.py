@@ -19,12 +19,12 @@ from harness.cli.options import (
     DataDirOption,
     DeviceOption,
     ResultsOption,
+    Suite,
     ThreadsOption,
     filter_option,
     results_folder,
 )
 from harness.cli.own import takes_own_sets
-from harness.cli.run import Suite
 from harness.data import DataDir
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -73,6 +74,13 @@ def filter_option(name: str) -> Any:
     return typer.Option(f"--{name}", metavar="NAME", show_default=False, help=text)
 
 
+class Suite(str, Enum):
+    """Which data to measure on."""
+
+    paper = "paper"
+    sample = "sample"
+
+
 DataDirOption = Annotated[
     Path | None,
     typer.Option(
@@ -137,6 +145,21 @@ ThreadsOption = Annotated[
         callback=_use_threads,
         show_default="all cores",
         help="Threads for encoding on a CPU, and for BLAS, OpenMP and PyTorch.",
+    ),
+]
+SuiteOption = Annotated[
+    Suite | None,
+    typer.Option(
+        "--suite",
+        show_default=False,
+        help="paper: the data directory; sample: the bundled sample. Default: what is there.",
+    ),
+]
+FreshOption = Annotated[bool, typer.Option("--fresh", help="Measure again what is stored.")]
+ReplaceOption = Annotated[
+    bool,
+    typer.Option(
+        "--replace", help="Remove all stored results of an encoder's name that are of other weights or options."
     ),
 ]
 CachedOption = Annotated[

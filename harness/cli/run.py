@@ -14,8 +14,11 @@ from harness.cli.options import (
     DataDirOption,
     DeviceOption,
     EncoderOption,
+    FreshOption,
+    ReplaceOption,
     ResultsOption,
     SubsetOption,
+    SuiteOption,
     TaskOption,
     ThreadsOption,
     results_folder,
@@ -26,13 +29,6 @@ from harness.data import DataDir
 if TYPE_CHECKING:
     from harness.running.measure import Failure
     from harness.running.suite import Request
-
-
-class Suite(str, Enum):
-    """Which data to measure on."""
-
-    paper = "paper"
-    sample = "sample"
 
 
 class RowsFormat(str, Enum):
@@ -48,25 +44,15 @@ def run(
     encoder: EncoderOption = None,
     task: TaskOption = None,
     subset: SubsetOption = None,
-    suite: Annotated[
-        Suite | None,
-        typer.Option(
-            show_default=False, help="paper: the data directory; sample: the bundled sample. Default: what is there."
-        ),
-    ] = None,
+    suite: SuiteOption = None,
     data_dir: DataDirOption = None,
     results: ResultsOption = None,
     cache_dir: CacheDirOption = None,
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
     threads: ThreadsOption = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what is stored.")] = False,
-    replace: Annotated[
-        bool,
-        typer.Option(
-            "--replace", help="Remove all stored results of an encoder's name that are of other weights or options."
-        ),
-    ] = False,
+    fresh: FreshOption = False,
+    replace: ReplaceOption = False,
     save_rows: Annotated[
         bool, typer.Option("--save-rows", help="Measure again what is stored without per-item rows (RESULTS/rows/).")
     ] = False,

@@ -11,14 +11,17 @@ from harness.cli.options import (
     CacheDirOption,
     DataDirOption,
     DeviceOption,
+    FreshOption,
+    ReplaceOption,
     ResultsOption,
     SubsetOption,
+    SuiteOption,
     TaskOption,
     ThreadsOption,
     format_option,
     results_folder,
 )
-from harness.cli.run import Suite, exit_as
+from harness.cli.run import exit_as
 from harness.report.render import ENTRY_FORMATS
 
 if TYPE_CHECKING:
@@ -46,25 +49,15 @@ def sweep(
     ] = "none,int8,binary",
     task: TaskOption = None,
     subset: SubsetOption = None,
-    suite: Annotated[
-        Suite | None,
-        typer.Option(
-            show_default=False, help="paper: the data directory; sample: the bundled sample. Default: what is there."
-        ),
-    ] = None,
+    suite: SuiteOption = None,
     data_dir: DataDirOption = None,
     results: ResultsOption = None,
     cache_dir: CacheDirOption = None,
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
     threads: ThreadsOption = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what is stored.")] = False,
-    replace: Annotated[
-        bool,
-        typer.Option(
-            "--replace", help="Remove all stored results of an encoder's name that are of other weights or options."
-        ),
-    ] = False,
+    fresh: FreshOption = False,
+    replace: ReplaceOption = False,
     format: Annotated[str, format_option("an entry a variant and number")] = "table",
 ) -> None:
     """Measure encoders in full, cut and quantised, and test how small vectors can be before they are worse.

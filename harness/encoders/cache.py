@@ -228,7 +228,7 @@ class EncoderVectors:
         """
         keys = self._hash(sentences, lang)
         distinct, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-        n_new, size = 0, getattr(self._encoder, "chunk_size", CHUNK)
+        n_new, size = 0, getattr(self._encoder, "chunk_size", None) or CHUNK
         for _ in range(3):  # again where a shard turns out to be damaged, or another process deletes it
             missing = first[self._index.find(distinct)[0] < 0]
             # Longest first: batches of even length, and a too large batch fails at once rather than at the end.
