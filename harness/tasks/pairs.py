@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from harness.data.citations import cited
 from harness.data.own import OwnPairs, load_pairs, own_sources
 from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Rows, Task
 
@@ -107,6 +108,7 @@ pairs = Task(
     averages=average_of_all,
     sentences=None,
     resample=sample,
+    cite=cited("artetxe-schwenk-2019-margin"),
     display=Display(
         title="Own pairs",
         protocol="For every sentence the nearest sentence of the other side by cosine similarity is looked up; "
