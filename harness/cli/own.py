@@ -68,7 +68,7 @@ def _of_sets(
 ) -> DataDir | None:
     """The given sets as a data directory; None if there are none. Raises InputError as `harness.data.own.open_set`."""
     from harness.core.errors import InputError
-    from harness.data.own import Options, open_set, own_data, read_sets
+    from harness.data.own import Options, check_set_name, open_set, own_data, read_sets
 
     named: list[tuple[Kind, str]] = [
         *(("pairs", location) for location in pairs or ()),
@@ -77,6 +77,8 @@ def _of_sets(
     ]
     if (src_lang is None) != (trg_lang is None):
         raise InputError("give both --src-lang and --trg-lang, or none of them")
+    if set_name is not None:
+        check_set_name(set_name)
     if set_name is not None and len(named) != 1:
         raise InputError(f"--set-name names one set, but {len(named)} are given; list them in a file (--sets)")
     options = Options(

@@ -70,7 +70,8 @@ def retrieval_of(
             answers.setdefault(query, {})[row_of[document]] = grade
     answered = [name for name in queries if name in answers]
     if not answered:
-        raise InputError(f"{own.subset}: no query has an answer: all {len(queries)} queries would be left out")
+        place = own.files[-1] if own.files else own.subset
+        raise InputError(f"{place}: no query has an answer with a grade above 0: all {len(queries)} would be left out")
     return Retrieval(
         queries=[queries[name] for name in answered],
         documents=list(documents.values()),

@@ -124,6 +124,8 @@ def describe(
         raise InputError(f"{files[0]}: a .txt file holds no pairs; expected .tsv, or two files as in NAME.en,NAME.de")
     if columns and kind != "named":
         raise InputError(f"{files[0]}: columns have names in .csv and .jsonl files only; leave --columns out")
+    if len(columns) not in (0, 2):
+        raise InputError(f"{files[0]}: {len(columns)} columns are named, expected two (--columns source,target)")
     source, target = (second, first) if second == source_lang else (first, second)
     is_swapped = source != first
     return Corpus(

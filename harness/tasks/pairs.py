@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from harness.data.citations import cited
-from harness.data.own import OwnPairs, load_pairs, own_sources
+from harness.data.own import AVERAGE, OwnPairs, load_pairs, own_sources
 from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Rows, Task
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def sample_of_means(values: Sequence[NDArray[np.float64]], *, is_proportion: boo
 def average_of_all(subsets: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """`avg`: the unweighted mean over all sets, if there are several."""
     parts = tuple(sorted(subsets))
-    return {"avg": parts} if len(parts) > 1 else {}
+    return {AVERAGE: parts} if len(parts) > 1 else {}
 
 
 METRICS = (
