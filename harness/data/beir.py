@@ -109,7 +109,9 @@ class _Graded(NamedTuple):
 def _qrels(path: Path) -> list[_Graded]:
     graded: list[_Graded] = []
     seen: set[tuple[str, str]] = set()
-    for number, (query, document, grade) in tab_rows(path, 3, 3, "query-id TAB corpus-id TAB score"):
+    for number, (query, document, grade) in tab_rows(
+        path, 3, 3, "query-id TAB corpus-id TAB score", is_blank_no_row=True
+    ):
         if number == 1 and not _is_grade(grade):  # the header
             continue
         if not _is_grade(grade):

@@ -161,6 +161,11 @@ def own_sources(kind: Kind) -> Callable[[DataDir], dict[str, Source]]:
     return sources
 
 
+def has_named_columns(location: str | Path) -> bool:
+    """Whether it is a file whose columns have names, by its ending."""
+    return str(location).removesuffix(".gz").endswith((".csv", ".jsonl"))
+
+
 def _open_pairs(location: str | Path, options: Options) -> OwnSet:
     corpus = open_corpus(location, languages=options.languages, columns=options.columns, or_say=_OR_SAY)
     name = check_set_name(options.name or corpus.name.rpartition(".")[0])
@@ -248,7 +253,10 @@ def load_pairs(source: Source) -> OwnPairs:
     location = ",".join(map(str, own.files))
     corpus = open_corpus(location, languages=own.languages, columns=own.columns)
     _refuse_nul(own.files)
-    sources, targets = zip(*read_pairs(corpus), strict=True)
+    pairs = list(read_pairs(corpus))
+    while not any(pairs[-1]) and len(pairs) > 1:  # two files that end in blank lines
+        pairs.pop()
+    sources, targets = zip(*pairs, strict=True)
     return OwnPairs(list(sources), list(targets), own.languages)
 
 
@@ -265,7 +273,7 @@ def load_scored(source: Source) -> STSPairs:
     path = own.files[0]
     _refuse_nul(own.files)
     if path.name.removesuffix(".gz").endswith(".tsv"):
-        rows = tab_rows(path, 3, 3, "sentence TAB sentence TAB score")
+        rows = tab_rows(path, 3, 3, "sentence TAB sentence TAB score", is_blank_no_row=True)
     else:
         columns = [(name,) for name in own.columns] or _SCORED_COLUMNS
         if len(columns) != 3:
