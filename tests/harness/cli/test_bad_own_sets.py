@@ -52,7 +52,7 @@ def run(leaderboard: Leaderboard, *arguments: str) -> subprocess.CompletedProces
     return leaderboard("run", "--encoder", "chargrams", *arguments)
 
 
-@pytest.mark.parametrize("arguments", [ALIGNED, TSV, CSV, JSONL, SCORED, BEIR, SETS], ids=" ".join)
+@pytest.mark.parametrize("arguments", [(*ALIGNED, *SCORED, *BEIR), TSV, CSV, JSONL, SETS], ids=" ".join)
 def test_good_files_are_measured(leaderboard: Leaderboard, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     write(tmp_path, GOOD)
     done = run(leaderboard, *arguments)
@@ -160,6 +160,12 @@ BAD: dict[str, tuple[Files, tuple[str, ...], tuple[str, ...]]] = {
     "--set-name avg": ({}, (*TSV, "--set-name", "avg"), ("'avg'", "average")),
     "two sets of one name": ({}, (*ALIGNED, *TSV), ("faq.de and faq.de-tr.tsv are both called faq", "--set-name")),
     "the same set twice": ({}, (*TSV, *TSV), ("both called faq",)),
+    "a name for two": ({}, (*TSV, *SCORED, "--set-name", "x"), ("--set-name names one set",)),
+    "own and published sets": ({}, (*TSV, "--suite", "sample"), ("--suite chooses among published sets",)),
+    "another task": ({}, (*TSV, "--task", "sts17"), ("none of the given sets is for sts17",)),
+    "no such file": ({}, ("--pairs", "faq.de,none.tr"), ("no file none.tr",)),
+    "no such file of sets": ({}, ("--sets", "none.toml"), ("none.toml: cannot be read",)),
+    "no language of a folder": ({}, ("--beir", "kb"), ("kb: nothing tells its languages", "--src-lang")),
     "three files": ({}, ("--pairs", "faq.de,faq.tr,faq.de"), ("3 files",)),
     "one of two files": ({}, ("--pairs", "faq.de"), ("faq.de",)),
 }
