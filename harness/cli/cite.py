@@ -31,4 +31,4 @@ def cite(results: ResultsOption = None, task: TaskOption = None, encoder: Encode
         spec = parse_spec(text)
         encoder_info(spec.head)  # an alias or kind that nobody offers is an error of the user's
         things.append(citations.of_encoder(spec.stored_name, text))
-    typer.echo(citations.bibtex(dict.fromkeys(things)))
+    typer.echo(citations.bibtex(things))

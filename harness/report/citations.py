@@ -51,7 +51,7 @@ def of_results(results: Sequence[Result]) -> list[Cited]:
     }  # cut vectors are those of the base
     found = [of_harness(), *map(of_task, tasks), *(of_data_set(name, tag) for name, tag in sets)]
     found += [of_encoder(name, spec) for name, spec in sorted(encoders.items())]
-    return list(dict.fromkeys(found))
+    return found
 
 
 def of_task(name: str) -> Cited:
@@ -106,14 +106,20 @@ def _of_locations() -> dict[str, tuple[str, ...]]:
 
 
 def bibtex(things: Iterable[Cited]) -> str:
-    """A BibTeX file: each entry once, below a line that says what it is cited for; then what has none."""
+    """A BibTeX file: each entry once, below a line that says what it is cited for; then what has none.
+
+    Of things that are called the same, the first counts.
+    """
     texts: dict[str, str] = {}
     uses: dict[str, list[str]] = {}
     without = []
+    by_name: dict[str, Cited] = {}
     for thing in things:
+        by_name.setdefault(thing.what, thing)
+    for thing in by_name.values():
         try:
             keyed = entries("\n".join(thing.entries))
-        except ValueError as error:  # another package may offer anything
+        except (TypeError, ValueError) as error:  # another package may offer anything
             keyed, thing = {}, Cited(thing.what, why_none=f"no citation known ({error})")
         for key, text in keyed.items():
             texts.setdefault(key, text)

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import one_line_error
@@ -150,6 +151,15 @@ def test_a_choice_needs_no_results(leaderboard: Leaderboard) -> None:
 )
 def test_what_is_wrong_is_one_line(leaderboard: Leaderboard, arguments: tuple[str, ...], message: str) -> None:
     assert message in one_line_error(leaderboard("cite", *arguments))
+
+
+@pytest.mark.parametrize("cite", [None, [1], "@misc{a,}", 5, [None]])
+def test_another_packages_field_may_hold_anything(cite: Any) -> None:
+    shown = bibtex([Cited("task other", cite), Cited("task other", cite), *[Cited("task good")] * 2])
+    assert [line.partition(": task ")[2] for line in shown.splitlines()] == ["other", "good"]
+    assert (
+        bibtex([Cited("encoder x", ["@misc{a,}", "@misc{b,}"])]) == "% encoder x\n@misc{a,}\n\n% encoder x\n@misc{b,}"
+    )
 
 
 HOSTILE = ["@misc{a, title = {b}", "@misc{, title = {b}}", "@a", "mail me@example.org", "@misc{a,}\n@misc{a,}"]
