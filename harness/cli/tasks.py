@@ -68,7 +68,7 @@ def tasks(
 
     chosen = choose_tasks(task, Watcher())
     data = own or (open_data_dir(data_dir) if data_dir else None)
-    rows = [row for each in chosen for row in (_there(each, data) if data else _to_be_had(each))]
+    rows = [row for each in chosen for row in _rows(each, data)]
     if not rows:
         names = " or ".join(each.name for each in chosen)
         where = f"in {data_dir}; leave --data-dir (HARNESS_DATA) out to see what is to be had"
@@ -77,6 +77,19 @@ def tasks(
         typer.echo(render_long([_entry(row, format) for row in rows], format))
     else:
         typer.echo(render(_table(rows), format, width=_WIDTH))
+
+
+def _rows(task: Task, data: DataDir | None) -> list[SubsetRow]:
+    """The entries of a task; none, with a warning, of another package's that fails."""
+    from harness.core.errors import HarnessError, one_line
+
+    try:
+        return list(_there(task, data) if data else _to_be_had(task))
+    except HarnessError:
+        raise
+    except Exception as error:
+        say(f"warning: task {task.name} fails: {one_line(error)}")
+        return []
 
 
 def _there(task: Task, data: DataDir) -> Iterator[SubsetRow]:
@@ -115,12 +128,12 @@ def _row(task: Task, source: Source, origin: str, n: int | None = None) -> Subse
 
 
 def _count(task: Task, source: Source) -> int | None:
-    from harness.core.errors import HarnessError
+    from harness.core.errors import one_line
 
     try:
         return task.count(task.load(source))
-    except HarnessError as error:  # the other sets are still worth a look
-        say(f"warning: {task.name} {source.subset}: {error}")
+    except Exception as error:  # bad data, or another package's fault: the other sets are still worth a look
+        say(f"warning: {task.name} {source.subset}: {one_line(error)}")
         return None
 
 

@@ -38,7 +38,7 @@ def _end_of(text: str, place: int) -> int:
         depth += 1 if brace[0] == "{" else -1
         if depth == 0:
             return place + brace.end()
-    raise ValueError(f"a BibTeX entry does not end: {text[:40]!r}")
+    raise ValueError(f"no BibTeX entry, it does not end: {text[place : place + 40]!r}")
 
 
 @cache

@@ -95,15 +95,19 @@ from harness.tasks.korsts import korsts
 
 unknown = {"data_sets": lambda subset: (), "languages": lambda subset: ("fr",)}
 other = replace(korsts, name="other", published=("one", "two"), **unknown)
+faulty = replace(other, name="faulty", sources=lambda data: 1 / 0)
+unread = replace(other, name="unread", load=lambda source: 1 / 0)
 """
 
 
 @pytest.mark.slow
 def test_another_packages_task_is_listed(leaderboard: Leaderboard, tmp_path: Path) -> None:
-    entry_points = "[harness.tasks]\nother = other_tasks:other\nbroken = other_tasks:none\n"
-    with offering(tmp_path / "site", "other_tasks", FOREIGN, entry_points):
+    offered = "".join(f"{name} = other_tasks:{name}\n" for name in ("other", "faulty", "unread", "broken"))
+    with offering(tmp_path / "site", "other_tasks", FOREIGN, f"[harness.tasks]\n{offered}"):
         done = leaderboard("tasks", "--format", "json", PYTHONHASHSEED="0")  # a new process, which sees the package
-    assert done.returncode == 0 and "'broken'" in done.stderr, done.stderr
+    assert done.returncode == 0, done.stderr
+    for warning in ("'broken'", "task faulty fails: ZeroDivisionError", "unread ko-ko@sample: ZeroDivisionError"):
+        assert warning in done.stderr
     found = [each for each in json.loads(done.stdout) if each["task"] == "other" and each["source"] == "published"]
     assert [(each["subset"], each["languages"], each["licence"]) for each in found] == [
         ("one", ["fr"], ""),
