@@ -22,6 +22,7 @@ from harness.core.names import check_name
 from harness.core.provenance import GitState, Hardware
 from harness.core.schema import Amount, Count, Name, Number, read_json
 from harness.encoders.reduction import Reduced
+from harness.encoders.sides import Sides
 from harness.encoders.spec import parse_spec
 
 Tolerance = dict[str, Amount | str]
@@ -78,7 +79,7 @@ class Identity(NamedTuple):
         return RecordKey(self.encoder, self.task, self.subset)
 
 
-_OPTIONAL = ("tolerance", "threads", "conditions", "usage", "base", "reduced")
+_OPTIONAL = ("tolerance", "threads", "conditions", "usage", "base", "reduced", "sides", "left_out")
 """Fields that are written where they hold something: most records have none of them, older records no threads."""
 
 _PARTS = ("records", "rows")
@@ -113,6 +114,9 @@ class Result:
         usage: what encoding the subset's distinct sentences took, of what the encoder counts (tokens, say).
         base: of cut or quantised vectors, the encoder whose vectors they were.
         reduced: what was done to them.
+        sides: the fingerprints of an encoder that encodes queries and documents differently; `fingerprint` is their
+            digest.
+        left_out: how many of what the data hold were not measured, by what they are (see the task).
     """
 
     task: Name
@@ -140,6 +144,13 @@ class Result:
     usage: dict[str, Amount] = field(default_factory=dict)
     base: Name | None = None
     reduced: Reduced | None = None
+    sides: Sides | None = None
+    left_out: dict[str, Count] = field(default_factory=dict)
+
+    @property
+    def fingerprints(self) -> list[str]:
+        """Of the encoders whose vectors it is of: one, or those of the two sides."""
+        return [self.sides.query, self.sides.document] if self.sides else [self.fingerprint]
 
     @property
     def key(self) -> RecordKey:
@@ -150,8 +161,9 @@ class Result:
         """Whether its vectors are those of `full`, cut or quantised, and both were measured on the same items."""
         alike = [(r.task, r.subset, r.signature, r.dataset.sha256) for r in (self, full)]
         is_named = (self.base, full.base) == (full.encoder, None)
-        is_made = self.reduced is not None and self.reduced.is_made(full.fingerprint, self.fingerprint)
-        return is_named and alike[0] == alike[1] and is_made
+        if self.reduced is None or not is_named or alike[0] != alike[1] or bool(self.sides) != bool(full.sides):
+            return False
+        return all(map(self.reduced.is_made, full.fingerprints, self.fingerprints))
 
     @property
     def identity(self) -> Identity:
@@ -396,6 +408,8 @@ def _check(result: Result, file: Path) -> None:
             parse_spec(result.spec)
         except InputError as error:
             raise ValueError(f"spec of {result.subset}: {error}") from None
+    if result.sides and result.sides.fingerprint != result.fingerprint:
+        raise ValueError(f"the fingerprint of {result.subset} is not that of its two sides")
     if result.created:
         try:
             seconds_of(result)
