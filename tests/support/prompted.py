@@ -41,6 +41,8 @@ def make(*, prompt: str = "own: ", name: str = "p"):
 
 prompted = EncoderInfo(make, "letters of prompt and sentence", "tests", runs_code=never)
 
+alias = EncoderInfo(make, "the same with a prompt", "tests", options={"prompt": "alias: "}, runs_code=never)
+
 def sharing(*, prompt: str = "own: ", name: str = "p"):
     return Sharing(prompt, name)
 
@@ -53,7 +55,7 @@ def anything(**options):
 def its_own(*, prompt_query: str = "none"):
     return Prompted(prompt_query, "its-own")
 '''
-_KINDS = ("prompted", "sharing", "plain", "anything", "its_own")
+_KINDS = ("prompted", "alias", "sharing", "plain", "anything", "its_own")
 
 
 def offered(folder: Path) -> AbstractContextManager[None]:

@@ -60,6 +60,11 @@ def test_where_one_is_given_the_other_side_keeps_its_own(kind: str, options: str
     assert isinstance(encoder, TwoSided) == (len(expected) == 2)
 
 
+def test_the_prompt_of_an_alias_is_its_own() -> None:
+    assert prompts(load_sides("alias?prompt_document=d")) == ["alias: ", "d"]
+    assert prompts(load_sides("alias?prompt_query=alias: ")) == ["alias: "]
+
+
 def test_weights_are_loaded_once_where_the_encoder_shares_them() -> None:
     for kind, times in (("sharing", 1), ("prompted", 2)):
         encoder = load_sides(f"{kind}?prompt_query=q&prompt_document=d")

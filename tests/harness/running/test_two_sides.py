@@ -22,6 +22,7 @@ from harness.encoders.reduction import Reduction
 from harness.encoders.registry import load_encoder, load_sides
 from harness.encoders.sides import Sides
 from harness.report.record import as_text
+from harness.reproduction.repeat import Options, measure_again
 from harness.results.records import Result, ResultStore
 from harness.results.statistics import Statistics
 from harness.running.dry_run import Forecast, forecast
@@ -189,6 +190,22 @@ def test_cut_and_quantised_on_both_sides(tmp_path: Path) -> None:
         assert not other.is_made_from(full) and not replace(result, sides=None).is_made_from(full), name
         assert load_sides(result.spec).fingerprint == result.fingerprint
     assert len(VectorCache(tmp_path / "c").fingerprints()) == 2  # those of full vectors, two prompts
+
+
+def test_cached_vectors_of_both_sides_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = run_suite(request(tmp_path)).results
+    options = Options(data=sets(), cache_dir=tmp_path / "c")
+    fresh = measure_again(results, tmp_path / "1", options)
+    assert [result.metrics for result in fresh.results] == [results[0].metrics] and not fresh.problems
+    assert [(check.key.encoder, check.findings) for check in fresh.caches] == [("prompted", ())]
+
+    both = load_sides(SPEC)
+    kind = type(both.document)  # type: ignore[union-attr]
+    encode = kind.encode
+    wrong = lambda self, texts, lang=None: encode(self, texts) * (-1 if self.prompt == "passage: " else 1)  # noqa: E731
+    monkeypatch.setattr(kind, "encode", wrong)
+    ((finding,),) = (check.findings for check in measure_again(results, tmp_path / "2", options).caches)
+    assert "60 of 72 cached vectors are not what the encoder gives" in finding.message
 
 
 def test_its_rows_beside_those_of_one_prompt(tmp_path: Path) -> None:
