@@ -360,14 +360,11 @@ def _opened(checked: CheckedSpec, arguments: Mapping[str, object], query: Any, d
     first, second = (query, document) if document is not None else (document, query)
     with contained():
         encoder = made(first)
-        if second is None:
-            both = encoder, encoder
-        else:
-            both = encoder, encoder.with_prompt(second) if hasattr(encoder, "with_prompt") else made(second)
-        lacks = [name for each in both for name in missing_attributes(each)]
+        other = encoder if second is None else getattr(encoder, "with_prompt", made)(second)
+        lacks = missing_attributes(encoder) or missing_attributes(other)
     if lacks:
         raise InputError(f"{_label(checked)}: {type(encoder).__name__} is no encoder, it lacks {', '.join(lacks)}")
-    return both if document is not None else both[::-1]
+    return (encoder, other) if document is not None else (other, encoder)
 
 
 def _reduction(own: Mapping[str, Any], label: str) -> Reduction:

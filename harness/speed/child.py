@@ -25,7 +25,7 @@ from harness.core.errors import one_line
 from harness.core.threads import limited, n_threads, using_threads
 from harness.encoders.encoder import Encoder, check_vectors
 from harness.encoders.registry import check_spec, encoder_info, load_sides
-from harness.encoders.sides import by_side
+from harness.encoders.sides import TwoSided
 from harness.encoders.variant import full_of
 from harness.speed.store import Length
 from harness.speed.texts import SENTENCES, Text, taken
@@ -72,7 +72,7 @@ class _Worker:
         gc.collect()
         start = time.perf_counter()
         opened = load_sides(spec, **defaults)
-        encoder = [*by_side(opened).values()][-1]
+        encoder = opened.document if isinstance(opened, TwoSided) else opened
         base = full_of(encoder)
         with limited():
             first = _encode(base, taken("short", 1))
