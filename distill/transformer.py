@@ -81,8 +81,7 @@ def load(location: str, **options: Any) -> SentenceTransformerEncoder:
     digest = folder_digest(folder)[:16]
     ordinary = restored(folder, default_cache_dir() / "models" / f"{folder.resolve().name}-{digest}")
     encoder = sentence_transformer.load(str(ordinary), **{"name": location, **options})
-    _, _, settings = encoder.fingerprint.partition("|")
-    encoder.fingerprint = f"compact/sha256:{digest}|{settings}"
+    encoder.identity = f"compact/sha256:{digest}"
     return encoder
 
 

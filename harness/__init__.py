@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from harness.core.errors import HarnessError as HarnessError
     from harness.encoders.encoder import Encoder as Encoder
     from harness.encoders.registry import load_encoder as load_encoder
+    from harness.encoders.sides import TwoSided as TwoSided
     from harness.results.records import Result as Result
     from harness.results.records import ResultStore as ResultStore
     from harness.running.evaluate import evaluate as evaluate
@@ -27,11 +28,12 @@ _HOME = {
     "HarnessError": "harness.core.errors",
     "Result": "harness.results.records",
     "ResultStore": "harness.results.records",
+    "TwoSided": "harness.encoders.sides",
     "evaluate": "harness.running.evaluate",
     "load_encoder": "harness.encoders.registry",
 }
 
-__all__ = ["Encoder", "HarnessError", "Result", "ResultStore", "evaluate", "load_encoder", "tasks"]
+__all__ = ["Encoder", "HarnessError", "Result", "ResultStore", "TwoSided", "evaluate", "load_encoder", "tasks"]
 
 
 def __getattr__(name: str) -> Any:

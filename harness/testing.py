@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from harness.data import DataDir
 from harness.encoders.encoder import Encoder
+from harness.encoders.sides import SIDES, Side
 from harness.protocol.task import Task
 from harness.statistics.evidence import sample_of
 
@@ -127,7 +128,11 @@ def _check_subset(task: Task, subset: str, items: object) -> None:
     _check(isinstance(count, int) and count > 0, f"{subset}: count must be a positive integer, not {count!r}")
     for kind, scale in (("random", 1), ("zero", 0)):
 
-        def encode(sentences: Sequence[str], lang: str | None, scale: int = scale) -> NDArray[np.float32]:
+        def encode(
+            sentences: Sequence[str], lang: str | None, *, side: Side | None = None, scale: int = scale
+        ) -> NDArray[np.float32]:
+            expected = SIDES if task.has_sides else (None,)
+            _check(side in expected, f"{subset}: encode is given side={side!r}, but has_sides is {task.has_sides}")
             _check(all(isinstance(text, str) for text in sentences), f"{subset}: encode is given what is no sentence")
             _check(lang is None or bool(re.fullmatch("[a-z]{2,3}", lang)), f"{subset}: {lang!r} is no ISO 639 code")
             seeds = [int.from_bytes(text.encode("utf-8", "replace")[-16:], "little") for text in sentences]

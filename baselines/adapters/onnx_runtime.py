@@ -13,6 +13,7 @@ a time, 32 at a time, which do not fit the processor's cache where they are long
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -88,9 +89,22 @@ class OnnxEncoder:
         row = np.array([[last_token], [0]])
         self.dim = self._encode_batch([row], truncate_dim).shape[1]
         self.max_length: int | None = tokenizer.truncation["max_length"] if tokenizer.truncation else None
-        self.fingerprint = f"{identity}|prompt:{prompt}|max_length:{self.max_length}"
-        if graph.depends_on_batch and self._batch_size > 1:
-            self.fingerprint += f"|batch_size:{self._batch_size}"
+        self._identity = identity
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all files, and all options that change vectors."""
+        fingerprint = f"{self._identity}|prompt:{self._prompt}|max_length:{self.max_length}"
+        if self._graph.depends_on_batch and self._batch_size > 1:
+            fingerprint += f"|batch_size:{self._batch_size}"
+        return fingerprint
+
+    def with_prompt(self, prompt: str) -> OnnxEncoder:
+        """The same model with another prompt. Raises InputError where `load` would."""
+        _refuse_prompt(self.name, prompt, self._after)
+        other = copy.copy(self)
+        other._prompt = prompt
+        return other
 
     def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
         """A float32 array of shape (len(sentences), dim)."""
@@ -223,8 +237,7 @@ def load(
     after = read_modules(folder, modules[1:]) if modules else AfterTransformer()
     settings = read_settings(folder)
     prompt = _prompt(name, settings, prompt, prompt_name)
-    if prompt and not after.includes_prompt:
-        raise InputError(f"{name}: its pooling leaves out the prompt, which is not done here; give prompt= (none)")
+    _refuse_prompt(name, prompt, after)
 
     path = _graph_file(folder, base, file)
     content = read_onnx(path)
@@ -262,6 +275,12 @@ def load(
         raise InputError(
             f"{path}: cannot be run ({line}); copy it again, with the tokenizer.json that belongs to it"
         ) from error
+
+
+def _refuse_prompt(name: str, prompt: str, after: AfterTransformer) -> None:
+    """Raises InputError for a prompt that pooling would have to leave out."""
+    if prompt and not after.includes_prompt:
+        raise InputError(f"{name}: its pooling leaves out the prompt, which is not done here; give prompt= (none)")
 
 
 def _graph_file(folder: Path, base: Path, file: str | None) -> Path:

@@ -10,6 +10,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
+from functools import partial
 from math import ceil, isfinite, log10
 
 import numpy as np
@@ -47,8 +49,17 @@ class OpenAIEncoder:
     device = "remote"
 
     def __init__(
-        self, name: str, server: Server, requests: Requests, meter: Meter, *, asked: str, known: Iterable[str]
+        self,
+        name: str,
+        server: Server,
+        requests: Requests,
+        meter: Meter,
+        *,
+        asked: Callable[[str], str],
+        known: Sequence[str],
     ):
+        """asked: what the fingerprint begins with, of a prompt. known: fingerprints from before, the latest last."""
+        self._asked, self._known = asked, known
         self.name, self.sent_text, self.price = name, requests.text, meter.price
         self.chunk_size = (requests.batch_size - 1) * requests.concurrency  # a request each, with its probe
         self._server, self._host, self._requests, self._meter = server, server.host, requests, meter
@@ -59,9 +70,15 @@ class OpenAIEncoder:
         if not self._probes.any(axis=1).all():
             raise EncoderError(f"{self._host} answered zero vectors for words")
         self._spread = unlike(self._probes, self._of_length(self._request(texts)))
-        self.fingerprint = f"{asked}|{self._weights(asked, known)}"
+        start = asked(requests.prompt)
+        self.fingerprint = f"{start}|{self._weights(start, known)}"
         if self._spread > SAME:
             _warn(f"{name}: {self._host} gives two equal requests vectors with a cosine of {1 - self._spread:.4f}")
+
+    def with_prompt(self, prompt: str) -> OpenAIEncoder:
+        """The same model with another prompt; what both send is counted, and limited, together."""
+        requests = replace(self._requests, prompt=prompt)
+        return OpenAIEncoder(self.name, self._server, requests, self._meter, asked=self._asked, known=self._known)
 
     @property
     def conditions(self) -> Conditions:
@@ -275,11 +292,11 @@ def load(
     if max_cost is not None and price is None:
         raise InputError("openai: max_cost needs price=..., that of 10^6 tokens")
     address = address_of(base_url, key_env, needs_key=not dry_run)
-    asked = _asked(address, model, dimensions, prompt, truncate)
-    known = (known_fingerprints or _cached_fingerprints)()
+    asked = partial(_asked, address, model, dimensions, truncate)
+    known = list((known_fingerprints or _cached_fingerprints)())
     requests = Requests(prompt, truncate, batch_size, max_characters, concurrency)
     if dry_run:
-        return _Unopened(name, requests, price, dimensions or 0, asked=asked, known=known)
+        return _Unopened(name, requests, price, dimensions or 0, asked=asked(prompt), known=known)
     server = Server(address, model, dimensions=dimensions, concurrency=concurrency, retries=retries, timeout=timeout)
     meter = Meter(server.host, price, max_cost)
     try:
@@ -297,7 +314,7 @@ def _check_options(positive: Mapping[str, float | None], amounts: Mapping[str, f
             raise InputError(f"openai: {option} must be 0 or more, not {value}")
 
 
-def _asked(address: Address, model: str, dimensions: int | None, prompt: str, truncate: int | None) -> str:
+def _asked(address: Address, model: str, dimensions: int | None, truncate: int | None, prompt: str) -> str:
     """What the fingerprint begins with: the server, the model's name and the options."""
     options = {"dimensions": dimensions, "prompt": repr(prompt) if prompt else None, "truncate": truncate}
     parts = [f"openai/{address.host}", f"model:{model}"]

@@ -7,6 +7,7 @@ Library: Reimers & Gurevych 2019, "Sentence-BERT" (https://sbert.net).
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
@@ -40,6 +41,9 @@ class SentenceTransformerEncoder:
     vectors are not rounded a second time. The vector of a sentence depends on its neighbours in the batch by rounding
     only (less than 1e-6 in fp32; in bf16 about 1e-3 of its length, which may move the second decimal of a score).
     Another number of threads changes the batches where there are fewer sentences than all of them together hold.
+
+    Attributes:
+        identity: what the fingerprint begins with: the weights.
     """
 
     uses_lang = False
@@ -67,13 +71,24 @@ class SentenceTransformerEncoder:
         self.dim = _output_dim(name, model)
         _set_precision(model, precision)
         self._lock = threading.Lock()
+        self.identity, self._precision = identity, precision
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the weights, and all options that change vectors."""
         shown = {
             "prompt": self._prompt,
-            "max_length": model.max_seq_length,
-            "precision": precision,
+            "max_length": self.max_length,
+            "precision": self._precision,
             "truncate_dim": None,  # of old: an option that this adapter had; stored fingerprints name it
         }
-        self.fingerprint = "|".join([identity, *(f"{key}:{value}" for key, value in shown.items())])
+        return "|".join([self.identity, *(f"{key}:{value}" for key, value in shown.items())])
+
+    def with_prompt(self, prompt: str) -> SentenceTransformerEncoder:
+        """The same model with another prompt."""
+        other = copy.copy(self)
+        other._prompt = prompt
+        return other
 
     @property
     def n_parameters(self) -> int:

@@ -98,7 +98,7 @@ def audit_bucc(
             check_origin(review, origin)  # now, rather than after hours of mining
         vectors = VectorCache(cache_dir).of(model)
 
-        def encode(sentences: Sequence[str], lang: str | None) -> NDArray[np.float32]:
+        def encode(sentences: Sequence[str], lang: str | None, *, side: object = None) -> NDArray[np.float32]:
             with failures_in_one_line(model.name):
                 return vectors.encode(sentences, lang, partial(progress.encoding, "bucc", subset)).vectors
 

@@ -210,6 +210,7 @@ def _write(path: Path, content: str) -> None:
     write_atomically(path, content.encode())
 
 
+@takes_own_sets
 def rerun(
     record: Annotated[str, typer.Argument(metavar="ID", show_default=False, help="The record, ENCODER/TASK/SUBSET.")],
     results: ResultsOption = None,
@@ -225,6 +226,7 @@ def rerun(
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
     threads: ThreadsOption = None,
+    own: DataDir | None = None,
 ) -> None:
     """Repeat one stored measurement (of an average, all that it is the mean of) and report the difference.
 
@@ -249,7 +251,7 @@ def rerun(
     if encoder and (name := parse_spec(encoder).stored_name) != old.encoder:
         raise InputError(f"{encoder} would be stored as {name!r}; add name={old.encoder} to repeat {record} with it")
     options = Options(
-        data=open_data_dir(data_dir) if data_dir else None,
+        data=own or (open_data_dir(data_dir) if data_dir else None),
         cache_dir=cache_dir,
         use_cached=cached,
         specs={old.encoder: encoder} if encoder else {},

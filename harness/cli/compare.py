@@ -134,7 +134,7 @@ class _Candidate:
     def rows(self, run: Run, plan: Sequence[Planned], device: str | None, batch_size: int | None) -> EncoderRows:
         """Its rows on all that is planned: stored ones without loading it where all are there, else measured now."""
         from harness.core.errors import InputError
-        from harness.encoders.registry import check_spec, encoder_names, failures_in_one_line, load_encoder
+        from harness.encoders.registry import check_spec, encoder_names, failures_in_one_line, load_sides
         from harness.running.suite import measure_rows, rows_by_name
 
         measured = rows_by_name(self.name, plan, run.store) if self._is_stored and run.store else None
@@ -149,7 +149,7 @@ class _Candidate:
         spec = check_spec(self._text)
         run.items.read(plan)  # bad data is met before a model is loaded
         with failures_in_one_line(str(spec)):
-            encoder = load_encoder(spec, device=device, batch_size=batch_size)
+            encoder = load_sides(spec, device=device, batch_size=batch_size)
         return measure_rows(run, encoder, plan)
 
 

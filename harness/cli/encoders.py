@@ -26,6 +26,7 @@ cache = typer.Typer(help="Size of the vector cache, and clearing it.", no_args_i
 _COMMON = (
     "Options of all: name=NAME (of its stored results), normalize=true (unit vectors)",
     "and truncate_dim=N (the first N components), quantize=int8|binary",
+    "Where there is prompt=TEXT, for retrieval: prompt_query=, prompt_document=",
 )
 
 

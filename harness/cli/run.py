@@ -73,6 +73,9 @@ def run(
     Without options: every encoder that is ready, on every set that is found in the data directory, or on the bundled
     sample where none is given. With data sets of your own (--pairs, --scored, --beir, --sets): on these alone.
 
+    An encoder that takes prompt=TEXT also takes prompt_query=TEXT and prompt_document=TEXT, for tasks that have queries
+    and documents (retrieval); other tasks refuse an encoder that has two different prompts.
+
     What is stored already is not measured again. An encoder with other weights or options than those stored under its
     name is refused: name=... keeps both, --replace removes what is stored.
 

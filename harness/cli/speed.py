@@ -45,7 +45,8 @@ def speed(
     take turns, round by round, so that ratios hold on a busy machine; the column `time` compares with the first one.
     Speeds are measured one text a call, many texts a call, and where an encoder has an option batch_size, with 32 and
     256 too, unless a call takes more than five seconds. Of cut or quantised vectors, time to load and memory are those
-    of the full ones: int8 is calibrated after that. Six encoders take about ten minutes; --repeats 2 is faster.
+    of the full ones: int8 is calibrated after that. With one prompt for queries and another one for documents, all
+    is measured with that of the documents. Six encoders take about ten minutes; --repeats 2 is faster.
 
     A measurement replaces that of the same encoder, weights, machine, device and threads. `show` and `report` set it
     beside the scores.

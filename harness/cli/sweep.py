@@ -21,13 +21,16 @@ from harness.cli.options import (
     format_option,
     results_folder,
 )
+from harness.cli.own import takes_own_sets
 from harness.cli.run import exit_as
+from harness.data import DataDir
 from harness.report.render import ENTRY_FORMATS
 
 if TYPE_CHECKING:
     from harness.encoders.reduction import Reduction
 
 
+@takes_own_sets
 def sweep(
     encoder: Annotated[
         list[str],
@@ -59,6 +62,7 @@ def sweep(
     fresh: FreshOption = False,
     replace: ReplaceOption = False,
     format: Annotated[str, format_option("an entry a variant and number")] = "table",
+    own: DataDir | None = None,
 ) -> None:
     """Measure encoders in full, cut and quantised, and test how small vectors can be before they are worse.
 
@@ -74,12 +78,15 @@ def sweep(
     "variants", beside the sentences of "conclusion".
     """
     from harness.cli.progress import watch
+    from harness.core.errors import InputError
     from harness.core.escaping import json_text
     from harness.report.render import render, render_long
     from harness.report.sweep import all_curves, curves, entries, sentences
     from harness.results.statistics import StatisticsStore
     from harness.running.suite import Request, run_suite
 
+    if own and suite:
+        raise InputError("--suite chooses among published sets; leave it out, or your own sets")
     reductions = _reductions(dims, quantize)
     results = results_folder(results)
     request = Request(
@@ -87,7 +94,7 @@ def sweep(
         tasks=task,
         subsets=subset or (),
         suite=suite.value if suite else None,
-        data_dir=data_dir,
+        data_dir=own or data_dir,
         results=results,
         cache_dir=cache_dir,
         fresh=fresh,

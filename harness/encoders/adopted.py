@@ -12,6 +12,7 @@ import numpy as np
 
 from harness.core.errors import InputError
 from harness.encoders.containment import contained
+from harness.encoders.sides import SIDES, AnyEncoder, joined
 
 _PROBES = (
     "A man is playing a guitar.",
@@ -32,19 +33,20 @@ class AdoptedEncoder:
     is another one where the vectors differ by rounding at the fourth decimal, and vectors are then computed again.
 
     Args:
-        model: the object; `lang` is passed on if its `encode` takes it.
+        model: the object; `lang` is passed on if its method takes it.
         name: under which results are stored; by default what the object says of itself, else its class.
+        method: the name of its method that encodes.
     """
 
-    def __init__(self, model: Any, name: str | None = None):
-        self._model = model
+    def __init__(self, model: Any, name: str | None = None, method: str = "encode"):
+        self._model, self._method = model, getattr(model, method)
         self.name = name or _name_of(model)
-        self.uses_lang = "lang" in _parameters(model.encode)
+        self.uses_lang = "lang" in _parameters(self._method)
         with contained():
-            probes = _array(model.encode(list(_PROBES)))
+            probes = _array(self._method(list(_PROBES)))
         if probes.ndim != 2 or len(probes) != len(_PROBES):
             raise InputError(
-                f"{type(model).__name__}.encode returned an array of shape {probes.shape} for {len(_PROBES)} "
+                f"{type(model).__name__}.{method} returned an array of shape {probes.shape} for {len(_PROBES)} "
                 "sentences; it has to give one vector a sentence"
             )
         self.dim = probes.shape[1]
@@ -64,7 +66,22 @@ class AdoptedEncoder:
         if not sentences:
             return np.empty((0, self.dim), np.float32)
         options = {"lang": lang} if self.uses_lang else {}
-        return _array(self._model.encode(list(sentences), **options))
+        return _array(self._method(list(sentences), **options))
+
+
+def adopted(model: Any, *, by_side: bool = False) -> AnyEncoder:
+    """An object with `encode` as an encoder.
+
+    by_side: use its methods `encode_query` and `encode_document`, if it has both (a `SentenceTransformer` does, which
+        puts its prompts `query` and `document` before the texts). They are one encoder if their vectors are equal.
+
+    Raises:
+        InputError: what it returns is no array with a vector for each sentence.
+    """
+    if by_side and all(callable(getattr(model, f"encode_{side}", None)) for side in SIDES):
+        query, document = (AdoptedEncoder(model, method=f"encode_{side}") for side in SIDES)
+        return joined(query, document)
+    return AdoptedEncoder(model)
 
 
 def _array(vectors: Any) -> np.ndarray:

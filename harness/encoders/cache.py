@@ -40,7 +40,7 @@ from harness.encoders.shards import (
     open_shard,
     write_shard,
 )
-from harness.encoders.variant import Variant
+from harness.encoders.variant import Variant, full_of
 
 CHUNK = 4096
 """Sentences that are encoded, checked and stored at a time: what a kill loses. An encoder may have a `chunk_size`."""
@@ -154,7 +154,7 @@ class VectorCache:
         return freed
 
     def _folder(self, encoder: Encoder) -> Path:
-        encoder = encoder.base if isinstance(encoder, Variant) else encoder
+        encoder = full_of(encoder)
         try:
             digest = blake2b(encoder.fingerprint.encode(), digest_size=16).hexdigest()
         except UnicodeEncodeError:

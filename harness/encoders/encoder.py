@@ -38,6 +38,9 @@ class Encoder(Protocol):
     loaded from; `max_length`, the tokens after which it cuts a text (None: it reads all); and `vector_bytes`, what a
     vector takes where it is stored (else four for each component).
 
+    With a method `with_prompt(prompt)`, which gives the same model with another prompt, weights are loaded once where
+    queries and documents have different ones (see `harness.encoders.registry.load_sides`).
+
     Caching, deduplication, normalisation, cutting and quantising wrap an encoder; no adapter repeats them.
     """
 

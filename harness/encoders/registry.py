@@ -11,7 +11,7 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -20,14 +20,24 @@ from numbers import Real
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
-import numpy as np
 
 from harness.core.errors import HarnessError, InputError, MissingExtraError, one_line, unknown_name
 from harness.core.plugins import load_offer, offers
 from harness.encoders.containment import contained
-from harness.encoders.encoder import Encoder, PartialError, check_vectors, normalise
+from harness.encoders.encoder import Encoder
+from harness.encoders.named import Named
 from harness.encoders.reduction import Reduction
-from harness.encoders.spec import OWN_OPTIONS, CheckedSpec, Spec, converted, option_types, parse_spec, signature_of
+from harness.encoders.sides import AnyEncoder, TwoSided, joined
+from harness.encoders.spec import (
+    OWN_OPTIONS,
+    PROMPTS,
+    CheckedSpec,
+    Spec,
+    converted,
+    option_types,
+    parse_spec,
+    signature_of,
+)
 from harness.encoders.variant import Variant
 
 GROUP = "harness.encoders"
@@ -249,7 +259,7 @@ def _is_function(kind: Any) -> bool:
 def check_spec(spec: str | Spec, **defaults: Any) -> CheckedSpec:
     """Parse a spec and check all that can be checked without loading the encoder.
 
-    defaults: see `load_encoder`.
+    defaults: see `load_sides`.
 
     Raises:
         InputError: unknown alias, kind or option (with the nearest matches), or a value of the wrong type.
@@ -266,10 +276,13 @@ def check_spec(spec: str | Spec, **defaults: Any) -> CheckedSpec:
         factory = info.factory_at(spec.location or info.location)
     types, takes_any = option_types(factory)
     known = {**OWN_OPTIONS, **{name: kind for name, kind in types.items() if name not in _OURS}}
+    known = {key: kind for key, kind in known.items() if "prompt" in types or key in types or key not in PROMPTS}
     values = {}
     for key, text in {**info.options, **spec.options}.items():
         if key == "name":
             continue
+        if key in PROMPTS and key not in known:
+            raise InputError(f"{label} has no option prompt, and so no {key}; leave it out")
         if key not in known and not takes_any:
             raise unknown_name(f"option of {label}", key, known.keys() | {"name"})
         values[key] = converted(f"{label}: option {key}", text, known.get(key, str))
@@ -287,7 +300,21 @@ def check_spec(spec: str | Spec, **defaults: Any) -> CheckedSpec:
 
 
 def load_encoder(spec: str | Spec, **defaults: Any) -> Encoder:
-    """Load the encoder that a spec string names.
+    """Load the encoder that a spec string names, which encodes all texts alike; see `load_sides`.
+
+    Raises:
+        InputError, MissingExtraError: see `load_sides`; or it encodes queries and documents differently.
+    """
+    encoder = load_sides(spec, **defaults)
+    if isinstance(encoder, TwoSided):
+        raise InputError(
+            f"{encoder.name} has one prompt for queries and another one for documents; give one prompt=... for all"
+        )
+    return encoder
+
+
+def load_sides(spec: str | Spec, **defaults: Any) -> AnyEncoder:
+    """Load the encoder that a spec string names, or the two of a spec string with two prompts.
 
     `defaults` (`device`, `batch_size`) apply where the encoder takes such an option and the spec string does not set
     it; None means not given. Two of them are for encoders whose fingerprint a server tells, and no spec string sets
@@ -297,9 +324,16 @@ def load_encoder(spec: str | Spec, **defaults: Any) -> Encoder:
     Four options are for every encoder, whatever its factory takes: `name`, under which results are stored;
     `normalize` (true or false), which scales every vector to unit L2 norm (zero vectors stay) and adds `|normalized`
     to the fingerprint; and `truncate_dim` (a number) and `quantize` (int8 or binary), which make a `Variant`: its
-    vectors are those of the full encoder, normalised, cut and quantised, in this order. A factory whose signature names
-    one of the last three has an option of its own: it gets the value, and nothing is done here. One that takes
-    `**options` does not name it.
+    vectors are those of the full encoder, normalised, cut and quantised, in this order.
+
+    Two are for every encoder whose factory takes `prompt`: `prompt_query` and `prompt_document`. The factory makes one
+    encoder for queries and one for documents, with `prompt` set to these; where one is not given, that side has the
+    `prompt` of the spec string or the encoder's own. They are one encoder if their fingerprints are equal. An encoder
+    may have a method `with_prompt(prompt)`, which gives the same model with another prompt: then weights are loaded
+    once, and usage is counted together; without, the factory is called twice.
+
+    A factory whose signature names one of these options (but `name`) has it to itself: it gets the value, and nothing
+    is done here. One that takes `**options` does not name it.
 
     Raises:
         InputError, MissingExtraError: see `check_spec`; or it turned out to be no encoder.
@@ -307,16 +341,32 @@ def load_encoder(spec: str | Spec, **defaults: Any) -> Encoder:
     checked = spec if isinstance(spec, CheckedSpec) else check_spec(spec, **defaults)
     arguments, own = checked.arguments(defaults)
     reduction = _reduction(own, _label(checked))
+    name, is_normalised = checked.base_name(reduction) if reduction else checked.stored_name, own.get("normalize")
+
+    def finished(encoder: Any) -> Encoder:
+        is_wrapped = is_normalised or getattr(encoder, "name", None) != name
+        named: Encoder = Named(encoder, name, bool(is_normalised)) if is_wrapped else encoder
+        return Variant(named, reduction, checked.stored_name) if reduction else named
+
+    query, document = _opened(checked, arguments, own.get("prompt_query"), own.get("prompt_document"))
+    return finished(query) if query is document else joined(finished(query), finished(document))
+
+
+def _opened(checked: CheckedSpec, arguments: Mapping[str, object], query: Any, document: Any) -> tuple[Any, Any]:
+    """What the factory makes for queries and for documents with these prompts; twice the same if there are none."""
+
+    def made(prompt: Any) -> Any:
+        return checked.factory(**arguments if prompt is None else {**arguments, "prompt": prompt})
+
+    # The one that is made by a change of its prompt alone comes second: `with_prompt` cannot give an encoder its own.
+    first, second = (query, document) if document is not None else (document, query)
     with contained():
-        encoder = checked.factory(**arguments)
-        lacks = missing_attributes(encoder)
+        encoder = made(first)
+        other = encoder if second is None else getattr(encoder, "with_prompt", made)(second)
+        lacks = missing_attributes(encoder) or missing_attributes(other)
     if lacks:
         raise InputError(f"{_label(checked)}: {type(encoder).__name__} is no encoder, it lacks {', '.join(lacks)}")
-    name, is_normalised = checked.base_name(reduction) if reduction else checked.stored_name, own.get("normalize")
-    if is_normalised or getattr(encoder, "name", None) != name:
-        encoder = _Wrapped(encoder, name, bool(is_normalised))
-    named: Encoder = encoder
-    return Variant(named, reduction, checked.stored_name) if reduction else named
+    return (encoder, other) if document is not None else (other, encoder)
 
 
 def _reduction(own: Mapping[str, Any], label: str) -> Reduction:
@@ -350,43 +400,3 @@ def missing_attributes(candidate: object) -> list[str]:
 
 def _label(spec: Spec) -> str:
     return f"encoder {spec.head + (f':{spec.location}' if spec.location is not None else '')!r}"
-
-
-class _Wrapped:
-    """An encoder under the name of its spec string, its vectors as they are or scaled to unit L2 norm in float32.
-
-    Zero vectors stay zero. All else, its `device` for one, is the encoder's own.
-    """
-
-    def __init__(self, encoder: Any, name: str, is_normalised: bool):
-        self.name = name
-        self._encoder = encoder
-        self._is_normalised = is_normalised
-
-    # Not left to __getattr__: from Python 3.12 on, `isinstance(encoder, Encoder)` does not see what that gives.
-    @property
-    def fingerprint(self) -> str:
-        return f"{self._encoder.fingerprint}|normalized" if self._is_normalised else str(self._encoder.fingerprint)
-
-    @property
-    def dim(self) -> int:
-        return int(self._encoder.dim)
-
-    @property
-    def uses_lang(self) -> bool:
-        return bool(self._encoder.uses_lang)
-
-    def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
-        if not self._is_normalised:
-            vectors: np.ndarray = self._encoder.encode(sentences, lang=lang)
-            return vectors
-        try:
-            return normalise(check_vectors(self._encoder.encode(sentences, lang=lang), sentences, self))
-        except PartialError as partial:
-            kept = normalise(check_vectors(partial.vectors, [sentences[row] for row in partial.rows], self))
-            raise PartialError(partial.rows, kept, partial.error) from partial.error
-
-    def __getattr__(self, attribute: str) -> Any:
-        if attribute.startswith("_"):  # copying and unpickling ask for some before `_encoder` is there
-            raise AttributeError(attribute)
-        return getattr(self._encoder, attribute)

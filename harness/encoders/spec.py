@@ -16,9 +16,17 @@ from harness.core.errors import InputError, unknown_name
 from harness.core.files import user_path
 from harness.core.names import check_name
 from harness.encoders.reduction import Quantize, Reduction, suffix_of
+from harness.encoders.sides import SIDES
 
-OWN_OPTIONS: Mapping[str, object] = {"normalize": bool, "truncate_dim": int, "quantize": Quantize}
-"""Options that every encoder has, and their types; a factory that names one of them has that one to itself."""
+PROMPTS = tuple(f"prompt_{side}" for side in SIDES)
+OWN_OPTIONS: Mapping[str, object] = {
+    **{"normalize": bool, "truncate_dim": int, "quantize": Quantize},
+    **dict.fromkeys(PROMPTS, str),
+}
+"""Options that the harness takes for every encoder (prompts: for every one that has a `prompt`), and their types.
+
+A factory that names one of them has that one to itself.
+"""
 
 _SEPARATORS = re.compile(r"([=,:;])")  # between the paths of a value that has several parts
 
@@ -97,6 +105,11 @@ class CheckedSpec(Spec):
         """What the harness does to the vectors of the factory's encoder. Raises InputError as `Reduction`."""
         own: Mapping[str, Any] = self.arguments({})[1]
         return Reduction(own.get("truncate_dim"), own.get("quantize", "none"))
+
+    @property
+    def has_prompts(self) -> bool:
+        """Whether it sets a prompt for queries or one for documents."""
+        return any(key in self.values and key not in self.types for key in PROMPTS)
 
     def arguments(self, defaults: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
         """The arguments of the factory, and the values of those of `OWN_OPTIONS` that it leaves to the harness."""

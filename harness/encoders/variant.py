@@ -134,6 +134,11 @@ class Variant:
         return scales(largest)
 
 
+def full_of(encoder: Encoder) -> Encoder:
+    """The encoder whose vectors are cut or quantised; itself if they are not."""
+    return encoder.base if isinstance(encoder, Variant) else encoder
+
+
 def cut(vectors: NDArray[np.float32], dim: int) -> NDArray[np.float32]:
     """The first `dim` components of every row, scaled to the length of the whole row; zero rows stay zero."""
     if dim == vectors.shape[1]:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from harness.core.names import Subset
 from harness.data import DataDir, Source
+from harness.encoders.sides import Side
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,13 +21,24 @@ if TYPE_CHECKING:
     from harness.results.records import Result
     from harness.results.statistics import Statistics
 
-    Encode = Callable[[Sequence[str], str | None], NDArray[np.float32]]
     Rows = Mapping[str, NDArray[Any]]
 else:
-    Encode = Callable
-    """encode(sentences, lang) -> float32 (n, dim): what a task is given instead of an encoder."""
     Rows = Mapping
     """Columns of equal length, one row an item (a sentence pair, a query, a candidate)."""
+
+
+class Encode(Protocol):
+    """What a task is given instead of an encoder."""
+
+    def __call__(self, sentences: Sequence[str], lang: str | None, *, side: Side | None = None) -> NDArray[np.float32]:
+        """The vectors of sentences, float32 (n, dim).
+
+        Args:
+            sentences: n texts.
+            lang: their language, ISO 639; None if it is not known.
+            side: of a task that has two (`Task.has_sides`): whether they are queries or documents.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -143,6 +155,11 @@ def nothing_to_fetch(subset: str) -> tuple[str, ...]:
     return ()
 
 
+def nothing_left_out(items: Any) -> dict[str, int]:
+    """For a task that measures all items of a set."""
+    return {}
+
+
 @dataclass(frozen=True)
 class Task:
     """One protocol. A subset (a language pair) is data: a key of what `sources` finds, not a class.
@@ -159,6 +176,7 @@ class Task:
         rows: the per-item rows of the items that `load` returned.
         aggregate: rows -> metrics; needs nothing but the rows.
         count: the number that a record gives as n.
+        left_out: how many of what a set holds are not measured, by what they are (`queries without an answer`).
         sentences: all sentences that are evaluated on in a data directory, so that no student is trained on them; None
             if they are those of another task, or of no data directory.
         averages: which averages the given subsets make complete: name of the average -> its subsets.
@@ -167,6 +185,8 @@ class Task:
         languages: those of a published subset or a stand-in, by its name: ISO 639 codes; empty: not known.
         resample: the sample of one metric (its name) from each encoder's rows of one subset, for intervals and tests;
             by default `aggregate` is called for every resample, which is slower.
+        has_sides: whether it compares queries with documents, and `rows` says by `side` which of them it has encoded.
+            Other tasks refuse an encoder that encodes the two differently.
         display: how results are shown.
         cite: BibTeX entries of what is to be cited for the protocol; those of the data sets stand in their catalogue.
         detail: what is kept of a set's rows beside intervals and tests, as JSON values by name, for `page`.
@@ -190,6 +210,8 @@ class Task:
     data_sets: Callable[[str], tuple[str, ...]] = nothing_to_fetch
     languages: Callable[[str], tuple[str, ...]] = no_languages
     resample: Callable[[Sequence[Rows], str], Sample] | None = None
+    left_out: Callable[[Any], Mapping[str, int]] = nothing_left_out
+    has_sides: bool = False
     display: Display = Display()
     cite: tuple[str, ...] = ()
     detail: Callable[[Rows], Mapping[str, Any]] | None = None

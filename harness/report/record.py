@@ -83,8 +83,10 @@ def as_text(result: Result, statistics: Statistics, root: Path) -> str:
             for name in metric_order(result.task, result.metrics)
         ),
         ("n", result.n),
+        *(("left out", f"{n:,} {what}") for what, n in result.left_out.items()),
         ("signature", result.signature),
         ("fingerprint", result.fingerprint),
+        *((f"of {side}", text) for side, text in (asdict(result.sides) if result.sides else {}).items()),
         *([("vectors", _reduced(result.base, result.reduced))] if result.base and result.reduced else []),
         *([("average of", " ".join(result.parts))] if result.parts else []),
         ("zero vectors", result.zero_vectors),
@@ -121,6 +123,7 @@ def differences(old: Result, new: Result) -> list[tuple[str, str, str]]:
         *_by_key("sha256 of ", old.dataset.files, new.dataset.files),
         ("signature", old.signature, new.signature),
         ("fingerprint", old.fingerprint, new.fingerprint),
+        *_by_key("fingerprint of ", *(asdict(result.sides) if result.sides else {} for result in (old, new))),
         ("spec", old.spec, new.spec),
         ("zero vectors", old.zero_vectors, new.zero_vectors),
     ]

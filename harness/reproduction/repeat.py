@@ -19,9 +19,10 @@ from harness.core.threads import n_threads
 from harness.data import DataDir, Source, bundled_sample
 from harness.encoders.cache import VectorCache
 from harness.encoders.encoder import Encoder
-from harness.encoders.registry import encoder_info, load_encoder, runs_code
+from harness.encoders.registry import encoder_info, load_sides, runs_code
+from harness.encoders.sides import AnyEncoder, by_side, each_side
 from harness.encoders.spec import parse_spec
-from harness.encoders.variant import Variant
+from harness.encoders.variant import Variant, full_of
 from harness.protocol import get_task, task_names
 from harness.protocol.described import metric_of
 from harness.protocol.task import Planned, Rows, Task
@@ -148,7 +149,7 @@ def measure_again(
                     fresh.skipped |= dict.fromkeys(keys, f"the encoder needs: {needs}")
                     continue
                 known = partial(_fingerprints, run.cache, by_spec[name, spec])
-                encoder = load_encoder(spec, **options.defaults, known_fingerprints=known)
+                encoder = load_sides(spec, **options.defaults, known_fingerprints=known)
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # an encoder may fail in any way: `sys.exit(0)` is no pass
@@ -162,7 +163,7 @@ def measure_again(
 
 
 def _fingerprints(cache: VectorCache, records: Sequence[Result]) -> list[str]:
-    return [*cache.fingerprints(), *(record.fingerprint for record in records)]
+    return [*cache.fingerprints(), *(text for record in records for text in record.fingerprints)]
 
 
 def _note_threads(records: Sequence[Result], progress: Progress) -> None:
@@ -212,23 +213,23 @@ class _FreshVectors:
 
     def __init__(self, stack: ExitStack):
         """stack: closed when the last cache is not needed any more."""
-        self._stack, self._fingerprint = stack, ""
+        self._stack, self._fingerprints = stack, [""]
         self._cache: VectorCache | None = None
 
-    def of(self, encoder: Encoder) -> VectorCache:
+    def of(self, encoder: AnyEncoder) -> VectorCache:
         """The cache of an encoder. The one of others is deleted."""
-        fingerprint = (encoder.base if isinstance(encoder, Variant) else encoder).fingerprint
-        if self._cache is None or fingerprint != self._fingerprint:
+        fingerprints = [full_of(each).fingerprint for each in by_side(encoder).values()]
+        if self._cache is None or fingerprints != self._fingerprints:
             self._stack.close()
             self._cache = VectorCache(self._stack.enter_context(temporary_folder()), max_bytes=sys.maxsize)
-            self._fingerprint = fingerprint
+            self._fingerprints = fingerprints
         return self._cache
 
 
 def _measure(
     run: Run,
     vectors: VectorCache,
-    encoder: Encoder,
+    encoder: AnyEncoder,
     spec: str,
     plan: Sequence[Planned],
     fresh: FreshRun,
@@ -239,28 +240,36 @@ def _measure(
 
     Cut or quantised vectors are not compared, but the full ones: a bit may turn where a full vector hardly moves.
     """
-    full = encoder.base if isinstance(encoder, Variant) else encoder
-    audited = AuditedEncoder(full, run.cache.of(full), use_cached=use_cached)
-    measured = Variant(audited, encoder.reduction, encoder.name) if isinstance(encoder, Variant) else audited
+    audited: list[AuditedEncoder] = []
+
+    def watched(encoder: Encoder) -> Encoder:
+        full = full_of(encoder)
+        audited.append(AuditedEncoder(full, run.cache.of(full), use_cached=use_cached))
+        return Variant(audited[-1], encoder.reduction, encoder.name) if isinstance(encoder, Variant) else audited[-1]
+
+    measured = each_side(encoder, watched)
     run = replace(run, cache=vectors)
     outcome = measure_and_store(run, plan, measured, spec, encoder_info(parse_spec(spec).head).modules)
     fresh.results += outcome.results
     for failure in outcome.failures:
         fresh.problems[failure.key] = _failed("encoder", f"failed: {one_line(failure.error)}")
-    if audited.compared:
+    if any(each.compared for each in audited):
         fresh.caches.append(_cache_check(audited))
 
 
-def _cache_check(audited: AuditedEncoder) -> Check:
-    key = RecordKey(audited.name, *CACHE)
-    if not audited.stale:
+def _cache_check(audited: Sequence[AuditedEncoder]) -> Check:
+    """The check of an encoder's cached vectors, of both sides if it has two."""
+    key = RecordKey(audited[0].name, *CACHE)
+    compared, stale = sum(each.compared for each in audited), sum(each.stale for each in audited)
+    if not stale:
         return Check(key)
+    worst = max(audited, key=lambda each: each.worst)
     message = (
-        f"cache: {audited.stale:,} of {audited.compared:,} cached vectors are not what the encoder gives, the worst "
-        f"{100 * audited.worst:.0f} % of its length apart (as for {audited.example[:60]!r}): other weights under the "
+        f"cache: {stale:,} of {compared:,} cached vectors are not what the encoder gives, the worst "
+        f"{100 * worst.worst:.0f} % of its length apart (as for {worst.example[:60]!r}): other weights under the "
         "same fingerprint; `leaderboard cache clear` removes them"
     )
-    return Check(key, (Finding("cache", "vectors", message, f"{audited.compared:,}", f"{audited.stale:,} stale"),))
+    return Check(key, (Finding("cache", "vectors", message, f"{compared:,}", f"{stale:,} stale"),))
 
 
 def _plan(records: Sequence[Result], sets: _Sets, options: Options, fresh: FreshRun) -> list[Planned]:

@@ -22,6 +22,7 @@ from harness.core.names import check_name
 from harness.core.provenance import GitState, Hardware
 from harness.core.schema import Amount, Count, Name, Number, read_json
 from harness.encoders.reduction import Reduced
+from harness.encoders.sides import Sides
 from harness.encoders.spec import parse_spec
 
 Tolerance = dict[str, Amount | str]
@@ -78,7 +79,7 @@ class Identity(NamedTuple):
         return RecordKey(self.encoder, self.task, self.subset)
 
 
-_OPTIONAL = ("tolerance", "threads", "conditions", "usage", "base", "reduced", "languages")
+_OPTIONAL = ("tolerance", "threads", "conditions", "usage", "base", "reduced", "languages", "sides", "left_out")
 """Fields that are written where they hold something: most records have none of them, older records no threads."""
 
 _PARTS = ("records", "rows")
@@ -114,6 +115,9 @@ class Result:
         base: of cut or quantised vectors, the encoder whose vectors they were.
         reduced: what was done to them.
         languages: of a set of the user's own, ISO 639 codes, as far as they are known.
+        sides: the fingerprints of an encoder that encodes queries and documents differently; `fingerprint` is their
+            digest.
+        left_out: how many of what the data hold were not measured, by what they are (see the task).
     """
 
     task: Name
@@ -142,6 +146,13 @@ class Result:
     base: Name | None = None
     reduced: Reduced | None = None
     languages: list[Name] = field(default_factory=list)
+    sides: Sides | None = None
+    left_out: dict[str, Count] = field(default_factory=dict)
+
+    @property
+    def fingerprints(self) -> list[str]:
+        """Of the encoders whose vectors it is of: one, or those of the two sides."""
+        return [self.sides.query, self.sides.document] if self.sides else [self.fingerprint]
 
     @property
     def key(self) -> RecordKey:
@@ -152,8 +163,9 @@ class Result:
         """Whether its vectors are those of `full`, cut or quantised, and both were measured on the same items."""
         alike = [(r.task, r.subset, r.signature, r.dataset.sha256) for r in (self, full)]
         is_named = (self.base, full.base) == (full.encoder, None)
-        is_made = self.reduced is not None and self.reduced.is_made(full.fingerprint, self.fingerprint)
-        return is_named and alike[0] == alike[1] and is_made
+        if self.reduced is None or not is_named or alike[0] != alike[1] or bool(self.sides) != bool(full.sides):
+            return False
+        return all(map(self.reduced.is_made, full.fingerprints, self.fingerprints))
 
     @property
     def identity(self) -> Identity:
@@ -398,6 +410,8 @@ def _check(result: Result, file: Path) -> None:
             parse_spec(result.spec)
         except InputError as error:
             raise ValueError(f"spec of {result.subset}: {error}") from None
+    if result.sides and result.sides.fingerprint != result.fingerprint:
+        raise ValueError(f"the fingerprint of {result.subset} is not that of its two sides")
     if result.created:
         try:
             seconds_of(result)

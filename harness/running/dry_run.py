@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from harness.core.errors import one_line
 from harness.data import DataDir
 from harness.encoders.encoder import Encoder
+from harness.encoders.sides import AnyEncoder, Side, by_side, side_of
 from harness.encoders.spec import Spec
 from harness.encoders.variant import Variant
 from harness.protocol.task import Planned, Task
-from harness.running.measure import Failure, Run
+from harness.running.measure import Failure, Run, fits, refused
 from harness.running.plan import Progress, Silent, choose_data, identity_of, sets_of
 from harness.running.suite import Records, Request, load, prepare
 
@@ -68,7 +69,12 @@ def forecast(request: Request, progress: Progress | None = None) -> tuple[list[F
         name = given.stored_name if isinstance(given, Spec) else given.name
         try:
             encoder, _, _ = load(given, run, {**request.defaults, "dry_run": True})
-            forecasts.append(_forecast(run, encoder, plan, choose_data(request.data_dir, request.suite)))
+            unfit = refused(encoder, plan)
+            failures += unfit
+            for failure in unfit:
+                progress.fail(*failure)
+            if fitting := [planned for planned in plan if fits(encoder, planned.task)]:
+                forecasts.append(_forecast(run, encoder, fitting, choose_data(request.data_dir, request.suite)))
         except KeyboardInterrupt:
             raise
         except BaseException as caught:  # one encoder may fail in any way, and the others go on
@@ -78,9 +84,10 @@ def forecast(request: Request, progress: Progress | None = None) -> tuple[list[F
     return forecasts, failures
 
 
-def _forecast(run: Run, encoder: Encoder, plan: Sequence[Planned], data: DataDir) -> Forecast:
+def _forecast(run: Run, encoder: AnyEncoder, plan: Sequence[Planned], data: DataDir) -> Forecast:
     records = Records(run, encoder)
-    wanted: dict[str | None, set[str]] = {}
+    sides = by_side(encoder)
+    wanted: dict[Side | None, dict[str | None, set[str]]] = {side: {} for side in sides}
     n_sets = 0
     stopped: dict[str, Task] = {}
     for task, source in sets_of(plan):
@@ -88,41 +95,46 @@ def _forecast(run: Run, encoder: Encoder, plan: Sequence[Planned], data: DataDir
             continue
         n_sets += 1
         asked, is_whole = _asked_for(task, run.items.of(task, source))
-        for lang, sentences in asked:
-            wanted.setdefault(lang if encoder.uses_lang else None, set()).update(sentences)
+        for side, lang, sentences in asked:
+            key = side_of(encoder, side)
+            wanted[key].setdefault(lang if sides[key].uses_lang else None, set()).update(sentences)
         if not is_whole:
             stopped[task.name] = task
     for task in stopped.values():
-        seen = set().union(*wanted.values())
-        wanted.setdefault(None, set()).update(set(task.sentences(data) if task.sentences else ()) - seen)
-    if n_sets and isinstance(encoder, Variant):
-        for lang, calibration in encoder.calibration.items():
-            wanted.setdefault(lang, set()).update(calibration)
-    if run.cache.has(encoder):
-        with run.cache.of(encoder) as vectors:
-            missing = {lang: vectors.missing(list(sentences), lang) for lang, sentences in wanted.items()}
-    else:
-        missing = {lang: list(sentences) for lang, sentences in wanted.items()}
-    sent_text = getattr(encoder, "sent_text", str)
-    return Forecast(
-        encoder.name,
-        n_sets,
-        sum(map(len, missing.values())),
-        sum(len(sent_text(sentence)) for sentences in missing.values() for sentence in sentences),
-        getattr(encoder, "price", None),
-        not stopped,
-    )
+        seen = set().union(*(sentences for of_side in wanted.values() for sentences in of_side.values()))
+        others = set(task.sentences(data) if task.sentences else ()) - seen
+        for of_side in wanted.values():  # it may be asked for on either
+            of_side.setdefault(None, set()).update(others)
+    n_sentences = n_characters = 0
+    for side, each in sides.items():
+        if n_sets and isinstance(each, Variant):
+            for lang, calibration in each.calibration.items():
+                wanted[side].setdefault(lang, set()).update(calibration)
+        sent_text = getattr(each, "sent_text", str)
+        missing = _missing(run, each, wanted[side])
+        n_sentences += len(missing)
+        n_characters += sum(len(sent_text(sentence)) for sentence in missing)
+    price = getattr(next(iter(sides.values())), "price", None)
+    return Forecast(encoder.name, n_sets, n_sentences, n_characters, price, not stopped)
 
 
-def _asked_for(task: Task, items: Any) -> tuple[list[tuple[str | None, Sequence[str]]], bool]:
-    """What a task would encode of its items, with the languages; and whether that is all.
+def _missing(run: Run, encoder: Encoder, wanted: Mapping[str | None, set[str]]) -> list[str]:
+    """Those of the sentences, by language, whose vectors are not in the cache."""
+    if not run.cache.has(encoder):
+        return [sentence for sentences in wanted.values() for sentence in sentences]
+    with run.cache.of(encoder) as vectors:
+        return [text for lang, sentences in wanted.items() for text in vectors.missing(list(sentences), lang)]
+
+
+def _asked_for(task: Task, items: Any) -> tuple[list[tuple[Side | None, str | None, Sequence[str]]], bool]:
+    """What a task would encode of its items, with the sides and languages; and whether that is all.
 
     It is not where the task had to be stopped since it looks at vectors of many sentences.
     """
-    asked: list[tuple[str | None, Sequence[str]]] = []
+    asked: list[tuple[Side | None, str | None, Sequence[str]]] = []
 
-    def encode(sentences: Sequence[str], lang: str | None) -> NDArray[np.float32]:
-        asked.append((lang, sentences))
+    def encode(sentences: Sequence[str], lang: str | None, *, side: Side | None = None) -> NDArray[np.float32]:
+        asked.append((side, lang, sentences))
         return np.zeros((len(sentences), 1), np.float32) if len(sentences) <= _FEW else _Unread()  # type: ignore[return-value]
 
     try:

@@ -8,14 +8,17 @@ from typing import Any
 
 from harness.core.errors import HarnessError, InputError
 from harness.core.threads import using_threads
+from harness.data import DataDir
 from harness.data.memory import memory_sets
 from harness.data.own import own_data
-from harness.encoders.adopted import AdoptedEncoder
+from harness.encoders.adopted import adopted
 from harness.encoders.encoder import Encoder
 from harness.encoders.registry import missing_attributes
+from harness.encoders.sides import AnyEncoder, TwoSided, joined
 from harness.protocol.task import Task
 from harness.results.records import Result
 from harness.results.statistics import Statistics, StatisticsStore
+from harness.running.plan import choose_data, choose_tasks, plan_sets
 from harness.running.suite import Request, run_suite
 
 
@@ -54,7 +57,7 @@ class Results(list[Result]):
 
 
 def evaluate(
-    encoder: str | Encoder | Any,
+    encoder: str | Encoder | TwoSided | Any,
     tasks: str | Task | Sequence[str | Task] | None = None,
     *,
     subsets: str | Sequence[str] = (),
@@ -74,7 +77,9 @@ def evaluate(
 
     Args:
         encoder: a spec string (`sentence-transformers:DIR-or-HUB-ID`, say); an object that follows the `Encoder`
-            protocol; or any object with `encode(sentences)`, such as a `SentenceTransformer`.
+            protocol; `TwoSided(query, document)`, of two such objects; or any object with `encode(sentences)`, such as
+            a `SentenceTransformer`. Of that, if a task of this call has queries and documents, `encode_query` and
+            `encode_document` are used; where their vectors differ, measure other tasks in another call.
         tasks: a task, its name, or several; all by default.
         subsets: a subset, language or group, or several; all that are found by default.
         data: your own data in place of data sets: a list of (sentence, translation) pairs, a list of (sentence,
@@ -100,21 +105,24 @@ def evaluate(
     """
     if data is not None and data_dir is not None:
         raise InputError("give data or data_dir, not both")
-    request = Request(
-        encoders=[encoder if isinstance(encoder, str) else _adopted(encoder)],
-        tasks=[tasks] if isinstance(tasks, str | Task) else tasks,
-        subsets=[subsets] if isinstance(subsets, str) else subsets,
-        data_dir=data_dir if data is None else own_data(memory_sets(data, languages)),
-        results=results,
-        cache_dir=cache_dir,
-        fresh=fresh,
-        replace=replace,
-        save_rows=save_rows,
-        defaults={"device": device, "batch_size": batch_size},
-    )
     if threads is not None and threads < 1:
         raise InputError(f"threads must be at least 1, not {threads}")
+    tasks = [tasks] if isinstance(tasks, str | Task) else tasks
+    subsets = [subsets] if isinstance(subsets, str) else subsets
+    sets = choose_data(data_dir) if data is None else own_data(memory_sets(data, languages))
     with using_threads(threads):
+        request = Request(
+            encoders=[_encoder(encoder, tasks, sets, subsets)],
+            tasks=tasks,
+            subsets=subsets,
+            data_dir=sets,
+            results=results,
+            cache_dir=cache_dir,
+            fresh=fresh,
+            replace=replace,
+            save_rows=save_rows,
+            defaults={"device": device, "batch_size": batch_size},
+        )
         outcome = run_suite(request)
     for failure in outcome.failures:
         if isinstance(failure.error, HarnessError) or not failure.subset:
@@ -124,15 +132,22 @@ def evaluate(
     return Results(outcome.results, StatisticsStore(results).of(outcome.results) if results else {})
 
 
-def _adopted(encoder: Any) -> Encoder:
-    """An encoder as it is, another library's model as one. Raises InputError for what is neither."""
+def _encoder(
+    encoder: Any, tasks: Sequence[str | Task] | None, data: DataDir, subsets: Sequence[str]
+) -> str | AnyEncoder:
+    """An encoder or spec string as it is, another library's model as one. Raises InputError for what is neither."""
+    if isinstance(encoder, str):
+        return encoder
+    if isinstance(encoder, TwoSided):
+        return joined(encoder.query, encoder.document)
     lacks = ([] if hasattr(encoder, "name") else ["name"]) + missing_attributes(encoder)
     if isinstance(encoder, type):
         what = f"{encoder.__name__} is a class, no encoder"
     elif not lacks:
         return encoder  # type: ignore[no-any-return]
     elif callable(getattr(encoder, "encode", None)):
-        return AdoptedEncoder(encoder)
+        plan = plan_sets(choose_tasks(tasks), data, subsets)
+        return adopted(encoder, by_side=any(planned.task.has_sides for planned in plan))
     else:
         what = f"{type(encoder).__name__} is no encoder, it lacks {', '.join(lacks)}"
     raise InputError(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -15,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core import provenance
-from harness.core.errors import EncoderError, HarnessError, LanguageError
+from harness.core.errors import EncoderError, HarnessError, InputError, LanguageError
 from harness.data import Source
 from harness.encoders.cache import EncoderVectors, VectorCache
-from harness.encoders.encoder import Conditions, Encoder
+from harness.encoders.encoder import Conditions
 from harness.encoders.reduction import Reduced
 from harness.encoders.shards import Effort
+from harness.encoders.sides import AnyEncoder, Side, Sides, TwoSided, by_side, side_of
 from harness.encoders.variant import Variant
 from harness.protocol.task import Planned, Rows, Task
 from harness.results.records import Dataset, Identity, RecordKey, Result, ResultStore, mean_metrics
@@ -76,7 +79,7 @@ class Run:
 
     def measure(
         self,
-        encoder: Encoder,
+        encoder: AnyEncoder,
         plan: Sequence[Planned],
         take: Callable[[Task, Result, Rows | None], None],
         known: Callable[[Task, Identity], tuple[Result, Rows | None] | None],
@@ -87,7 +90,7 @@ class Run:
         """Measure an encoder on one set after another, and return what failed; stores nothing but vectors.
 
         An error of the encoder's own, a language that it cannot take among them, fails one subset; an EncoderError
-        (vectors that are none, say) fails what is left.
+        (vectors that are none, say) fails what is left. What the encoder does not fit (see `refused`) fails at first.
 
         Args:
             take: is given what was measured on each set, or is known.
@@ -98,10 +101,13 @@ class Run:
             HarnessError: any other error, of `take` too: bad data, a full disk.
         """
         sets = sets_of(plan)
-        failures: list[Failure] = []
         self.progress.start(encoder.name, len(sets))
-        with self.cache.of(encoder) as vectors:
-            for task, source in sets:
+        failures = refused(encoder, plan)
+        for failure in failures:
+            self.progress.fail(*failure)
+        with ExitStack() as stack:
+            vectors = {side: stack.enter_context(self.cache.of(each)) for side, each in by_side(encoder).items()}
+            for task, source in [each for each in sets if fits(encoder, each[0])]:
                 try:
                     stored = known(task, identity_of(encoder.name, encoder.fingerprint, task, source))
                     result, rows = stored or self._measured(encoder, vectors, task, source)
@@ -119,18 +125,22 @@ class Run:
                     self.progress.finish(result, task.main_metric, stored is not None)
         return failures
 
-    def _measured(self, encoder: Encoder, vectors: EncoderVectors, task: Task, source: Source) -> tuple[Result, Rows]:
+    def _measured(
+        self, encoder: AnyEncoder, vectors: Mapping[Side | None, EncoderVectors], task: Task, source: Source
+    ) -> tuple[Result, Rows]:
         start = time.perf_counter()
         n_distinct, effort = 0, Effort(0.0)
         zero: set[str] = set()
 
-        def encode(sentences: Sequence[str], lang: str | None) -> NDArray[np.float32]:
+        def encode(sentences: Sequence[str], lang: str | None, *, side: Side | None = None) -> NDArray[np.float32]:
             nonlocal n_distinct, effort
-            encoded = vectors.encode(sentences, lang, partial(self.progress.encoding, task.name, source.subset))
+            of_side = vectors[side_of(encoder, side)]
+            encoded = of_side.encode(sentences, lang, partial(self.progress.encoding, task.name, source.subset))
             n_distinct, effort = n_distinct + encoded.n_distinct, effort.plus(encoded.effort, 1)
             zero.update(sentences[i] for i in np.flatnonzero(~encoded.vectors.any(axis=1)).tolist())
             return encoded.vectors
 
+        device = str(getattr(next(iter(by_side(encoder).values())), "device", "cpu"))
         items = self.items.of(task, source)
         rows = task.rows(items, encode)
         metrics = task.aggregate(rows)
@@ -151,13 +161,14 @@ class Run:
             dataset=Dataset(source.dataset, source.sha256, source.checksums, source.is_published),
             zero_vectors=len(zero),
             git=provenance.git_state(),
-            hardware={**provenance.hardware(), "device": str(getattr(encoder, "device", "cpu"))},
+            hardware={**provenance.hardware(), "device": device},
             wall_time_s=round(time.perf_counter() - start, 3),
             sentences_per_s=round(n_distinct / effort.seconds, 1) if n_distinct >= _ENOUGH and effort.seconds else None,
             created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             languages=list(dict.fromkeys(code for code in source.languages if code)),
+            left_out=dict(task.left_out(items)),
             **_how(effort),
-            **_reduced(encoder),
+            **_made(encoder),
         )
         return result, rows
 
@@ -172,17 +183,41 @@ def _how(effort: Effort) -> _How:
     }
 
 
-class _Reduced(TypedDict, total=False):
+def fits(encoder: AnyEncoder, task: Task) -> bool:
+    """Whether a task can be measured with an encoder: with one of two sides only if it has queries and documents."""
+    return task.has_sides or not isinstance(encoder, TwoSided)
+
+
+def refused(encoder: AnyEncoder, plan: Sequence[Planned]) -> list[Failure]:
+    """What of a plan the encoder does not fit, with the reason."""
+    unfit = [(task, source) for task, source in sets_of(plan) if not fits(encoder, task)]
+    return [
+        Failure(
+            encoder.name,
+            task.name,
+            source.subset,
+            InputError(
+                f"{encoder.name} encodes queries and documents differently, and {task.name} has neither; measure it "
+                "with one prompt for all (prompt=..., name=...), or leave the task out"
+            ),
+        )
+        for task, source in unfit
+    ]
+
+
+class _Made(TypedDict, total=False):
     base: str
     reduced: Reduced
+    sides: Sides
 
 
-def _reduced(encoder: Encoder) -> _Reduced:
-    """Of cut or quantised vectors, what was done to which, as fields of a record."""
-    if not isinstance(encoder, Variant):
-        return {}
-    done = Reduced(encoder.dim, encoder.base.dim, encoder.reduction.quantize)
-    return {"base": encoder.base.name, "reduced": done}
+def _made(encoder: AnyEncoder) -> _Made:
+    """Of cut or quantised vectors, what was done to which; of two sides, their fingerprints; as fields of a record."""
+    made: _Made = {"sides": encoder.sides} if isinstance(encoder, TwoSided) else {}
+    one = next(iter(by_side(encoder).values()))
+    if isinstance(one, Variant):
+        made |= {"base": one.base.name, "reduced": Reduced(one.dim, one.base.dim, one.reduction.quantize)}
+    return made
 
 
 def averages_of(task: Task, results: Sequence[Result]) -> list[Result]:
@@ -217,6 +252,7 @@ def _average(name: str, parts: Sequence[Result]) -> Result:
         ),
         parts=[part.subset for part in parts],
         languages=list(dict.fromkeys(code for part in parts for code in part.languages)),
+        left_out=dict(sum((Counter(part.left_out) for part in parts), Counter())),
         zero_vectors=sum(part.zero_vectors for part in parts),
         wall_time_s=round(sum(part.wall_time_s for part in parts), 3),
         sentences_per_s=None,

@@ -119,10 +119,11 @@ class Items:
         self._kept: dict[tuple[str, Source], Any] = {}
         self._left = _KEPT_BYTES
 
-    def read(self, plan: Sequence[Planned]) -> None:
-        """Read all that is planned. Raises InputError at bad data."""
+    def read(self, plan: Sequence[Planned], progress: Progress | None = None) -> None:
+        """Read all that is planned, and say what of it will not be measured. Raises InputError at bad data."""
         for task, source in sets_of(plan):
-            self.of(task, source)
+            for what, n in task.left_out(self.of(task, source)).items():
+                (progress or Silent()).note(f"{task.name} {source.subset}: {n:,} {what} left out")
 
     def of(self, task: Task, source: Source) -> Any:
         """The items of one set. Raises InputError at bad data."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ from harness.core.errors import HarnessError, InputError, NameTakenError, one_li
 from harness.core.names import check_name
 from harness.data import DataDir
 from harness.encoders.cache import VectorCache
-from harness.encoders.encoder import Encoder
 from harness.encoders.reduction import Reduction
-from harness.encoders.registry import check_spec, encoder_info, encoder_names, load_encoder
+from harness.encoders.registry import check_spec, encoder_info, encoder_names, load_sides
+from harness.encoders.sides import AnyEncoder, each_side
 from harness.encoders.spec import CheckedSpec, Spec, refuse_equal_names
 from harness.encoders.variant import Variant
 from harness.protocol.task import Planned, Rows, Task
@@ -44,7 +45,7 @@ class Outcome:
 
 
 def measure_and_store(
-    run: Run, plan: Sequence[Planned], encoder: Encoder, spec: str = "", modules: Sequence[str] = ()
+    run: Run, plan: Sequence[Planned], encoder: AnyEncoder, spec: str = "", modules: Sequence[str] = ()
 ) -> Outcome:
     """Measure one encoder and store each result as soon as it is there; see `Run.measure` for what fails.
 
@@ -69,7 +70,7 @@ class Records:
         NameTakenError: as `measure_and_store`.
     """
 
-    def __init__(self, run: Run, encoder: Encoder):
+    def __init__(self, run: Run, encoder: AnyEncoder):
         self.results: list[Result] = []
         self._run, self._encoder = run, encoder
         others = run.store.others(encoder.name, encoder.fingerprint) if run.store else []
@@ -138,7 +139,7 @@ class Request:
             for more dimensions than the encoder has is passed over, with a note.
     """
 
-    encoders: Sequence[str | Encoder] | None = None
+    encoders: Sequence[str | AnyEncoder] | None = None
     tasks: Sequence[str | Task] | None = None
     subsets: Sequence[str] = ()
     languages: Sequence[str] = ()
@@ -204,15 +205,15 @@ def _check_sets(run: Run, plan: Sequence[Planned], data: DataDir) -> None:
             raise set_taken(others[0])
 
 
-_Loaded = tuple[Encoder, str, Sequence[str]]
+_Loaded = tuple[AnyEncoder, str, Sequence[str]]
 """An encoder, and for the records its spec string and the modules that it runs on."""
 
 
 def _variants(
-    base: Encoder,
+    base: AnyEncoder,
     spec: str,
     modules: Sequence[str],
-    given: Spec | Encoder,
+    given: Spec | AnyEncoder,
     reductions: Sequence[Reduction],
     progress: Progress,
 ) -> list[_Loaded]:
@@ -221,12 +222,14 @@ def _variants(
     for dim in sorted(dim for dim in dims if dim > base.dim):
         progress.note(f"{base.name}: {dim:,} dimensions passed over, its vectors have {base.dim:,}")
     wanted = dict.fromkeys(r.of(base.dim) for r in reductions if (r.truncate_dim or base.dim) <= base.dim)
-    return [
-        (Variant(base, r), str(given.reduced(r)) if isinstance(given, Spec) else spec, modules) for r in wanted if r
-    ]
+    variants = []
+    for reduction in filter(None, wanted):
+        named = str(given.reduced(reduction)) if isinstance(given, Spec) else spec
+        variants.append((each_side(base, partial(Variant, reduction=reduction)), named, modules))
+    return variants
 
 
-def prepare(request: Request, progress: Progress) -> tuple[Run, list[Spec | Encoder], list[Planned]]:
+def prepare(request: Request, progress: Progress) -> tuple[Run, list[Spec | AnyEncoder], list[Planned]]:
     """How to run, the encoders and what to run; all data are read. Raises HarnessError as `run_suite`."""
     store = _open_store(Path(request.results)) if request.results else None
     given = request.encoders
@@ -238,11 +241,11 @@ def prepare(request: Request, progress: Progress) -> tuple[Run, list[Spec | Enco
     plan = plan_sets(choose_tasks(request.tasks, progress), data, request.subsets, progress, request.languages)
     run = Run(VectorCache(request.cache_dir), store, request.fresh, request.save_rows, progress, request.replace)
     _check_sets(run, plan, data)
-    run.items.read(plan)
+    run.items.read(plan, progress)
     return run, [*encoders], plan
 
 
-def load(given: Spec | Encoder, run: Run, defaults: Mapping[str, Any]) -> _Loaded:
+def load(given: Spec | AnyEncoder, run: Run, defaults: Mapping[str, Any]) -> _Loaded:
     """An encoder, and for the records its spec string and the modules that it runs on."""
     if not isinstance(given, Spec):
         return given, "", ()
@@ -251,9 +254,9 @@ def load(given: Spec | Encoder, run: Run, defaults: Mapping[str, Any]) -> _Loade
         full = given.base_name(given.reduction) if isinstance(given, CheckedSpec) else given.stored_name
         names = dict.fromkeys([full, given.stored_name])  # weights are those of the full vectors
         stored = [record for name in names for record in run.store.load(name)] if run.store else ()
-        return [*run.cache.fingerprints(), *(record.fingerprint for record in stored)]
+        return [*run.cache.fingerprints(), *(text for record in stored for text in record.fingerprints)]
 
-    encoder = load_encoder(given, **defaults, known_fingerprints=known)
+    encoder = load_sides(given, **defaults, known_fingerprints=known)
     return encoder, str(given), encoder_info(given.head).modules
 
 
@@ -279,7 +282,7 @@ def rows_by_name(encoder: str, plan: Sequence[Planned], store: ResultStore) -> E
     return measured if len(fingerprints) == 1 else None
 
 
-def measure_rows(run: Run, encoder: Encoder, plan: Sequence[Planned]) -> EncoderRows:
+def measure_rows(run: Run, encoder: AnyEncoder, plan: Sequence[Planned]) -> EncoderRows:
     """The rows in `run.store`, where they are of the same data, vectors and protocol; the others are computed.
 
     Nothing is stored but vectors.

@@ -24,8 +24,9 @@ from harness.core import provenance
 from harness.core.errors import one_line
 from harness.core.threads import limited, n_threads, using_threads
 from harness.encoders.encoder import Encoder, check_vectors
-from harness.encoders.registry import check_spec, encoder_info, load_encoder
-from harness.encoders.variant import Variant
+from harness.encoders.registry import check_spec, encoder_info, load_sides
+from harness.encoders.sides import TwoSided
+from harness.encoders.variant import full_of
 from harness.speed.store import Length
 from harness.speed.texts import SENTENCES, Text, taken
 
@@ -65,12 +66,14 @@ class _Worker:
         """Load an encoder in the place of the one that is open. Returns what it says of itself, and the seconds.
 
         Those of a variant are its base's: the calibration of int8 is of many sentences, and made once for an index.
+        Of an encoder with a prompt for queries and one for documents, that of the documents is measured: they are many.
         """
         self._encoder = None
         gc.collect()
         start = time.perf_counter()
-        encoder = load_encoder(spec, **defaults)
-        base = _base(encoder)
+        opened = load_sides(spec, **defaults)
+        encoder = opened.document if isinstance(opened, TwoSided) else opened
+        base = full_of(encoder)
         with limited():
             first = _encode(base, taken("short", 1))
         seconds = time.perf_counter() - start
@@ -78,7 +81,7 @@ class _Worker:
         self._encoder = encoder
         checked = check_spec(spec)
         return {
-            "fingerprint": encoder.fingerprint,
+            "fingerprint": opened.fingerprint,
             "dim": int(encoder.dim),
             "vector_bytes": _count(encoder, "vector_bytes") or 4 * int(encoder.dim),
             "size_bytes": _count(encoder, "size_bytes"),
@@ -94,7 +97,7 @@ class _Worker:
     def exercise(self) -> Answer:
         """Encode some texts of each length; with the base of a variant, see `open`."""
         assert self._encoder is not None
-        base = _base(self._encoder)
+        base = full_of(self._encoder)
         for length in SENTENCES:
             batch = taken(length, EXERCISE)
             with limited():
@@ -143,11 +146,6 @@ class _Worker:
             for call in calls:
                 _encode(self._encoder, call)
             return time.perf_counter() - start
-
-
-def _base(encoder: Encoder) -> Encoder:
-    """The encoder whose vectors are cut or quantised; itself if they are not."""
-    return encoder.base if isinstance(encoder, Variant) else encoder
 
 
 def _encode(encoder: Encoder, batch: Sequence[Text]) -> Any:

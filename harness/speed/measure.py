@@ -119,6 +119,9 @@ def measure(specs: Sequence[str], plan: Plan, note: Callable[[str], None] = lamb
     """
     subjects = [_Subject(spec, plan, note) for spec in specs]
     refuse_equal_names(subject.spec for subject in subjects)
+    for subject in subjects:
+        if subject.spec.has_prompts:
+            note(f"{subject.name}: measured with the prompt of documents, of which there are most")
     n_loads = min(plan.repeats, _MAX_LOADS)
     for number in range(n_loads):
         for subject in _alive(subjects):

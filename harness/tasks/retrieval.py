@@ -28,7 +28,8 @@ def rows(items: Retrieval, encode: Encode) -> Rows:
 
     from harness.mining import nearest_forward
 
-    x, y = encode(items.queries, items.languages[0]), encode(items.documents, items.languages[1])
+    x = encode(items.queries, items.languages[0], side="query")
+    y = encode(items.documents, items.languages[1], side="document")
     ranking = nearest_forward(x, y, DEPTH + 1).rows  # one more, in place of the document with the query's own id
     values = [
         query_metrics([row for row in of_query if row != own][:DEPTH], answers)
@@ -92,6 +93,8 @@ retrieval = Task(
     rows=rows,
     aggregate=aggregate,
     count=lambda items: len(items.queries),
+    left_out=lambda items: {"queries without an answer": items.n_left_out} if items.n_left_out else {},
+    has_sides=True,
     averages=average_of_all,
     sentences=None,
     resample=sample,
@@ -100,7 +103,8 @@ retrieval = Task(
         title="Own retrieval",
         protocol="For every query the 100 nearest documents by cosine similarity are found by exact search (of "
         "equal ones the first in the corpus). nDCG@10 takes the grades as gains; the other metrics take every document "
-        "with a grade of 1 or more as an answer. Queries without an answer are left out.",
+        "with a grade of 1 or more as an answer. Queries without an answer are left out, and counted in the record. "
+        "An encoder may have one prompt for queries and another one for documents.",
         subsets=("avg",),
         ranking=("avg",),
         overview=(OverviewColumn("ndcg_at_10", "retrieval nDCG@10", ("avg",)),),

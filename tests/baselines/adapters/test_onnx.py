@@ -14,7 +14,8 @@ from tiny_onnx import DIM, TEXTS, WORDS, token_vectors, write_graph, write_json,
 from baselines.adapters.onnx_file import read_onnx
 from baselines.adapters.onnx_runtime import load
 from harness.core.errors import InputError
-from harness.encoders.registry import load_encoder
+from harness.encoders.registry import load_encoder, load_sides
+from harness.encoders.sides import Sides
 from harness.testing import check_encoder
 
 onnx = pytest.importorskip("onnx")
@@ -133,10 +134,17 @@ def test_prompts(tmp_path):
     ]:
         with pytest.raises(InputError, match=message):
             load(folder, **options)
+    both = load_sides(f"onnx:{folder}?prompt_document=a ")
+    assert both.document._graph is both.query._graph  # the weights are there once
+    same(both.query.encode(TEXTS), by_hand([f"query : {text}" for text in TEXTS]))
+    same(both.document.encode(TEXTS), by_hand([f"a {text}" for text in TEXTS]))
+    assert both.sides == Sides(load(folder).fingerprint, load(folder, prompt="a ").fingerprint)
     without = write_model(tmp_path / "w", settings=settings, pooling={"pooling_mode": "mean", "include_prompt": False})
     with pytest.raises(InputError, match="leaves out the prompt"):
         load(str(without))
     same(load(str(without), prompt="").encode(TEXTS), by_hand())
+    with pytest.raises(InputError, match="leaves out the prompt"):
+        load_sides(f"onnx:{without}?prompt=&prompt_document=a ")
 
 
 def test_where_sentences_are_cut(tmp_path):

@@ -19,10 +19,14 @@ from baselines.adapters import openai_client
 from baselines.adapters.openai_client import RefusedError, address_of
 from baselines.adapters.openai_probes import N_SHORT, PROBES, SAME, nearest_sketch, sketch, unlike
 from harness.core.errors import EncoderError, InputError, VectorError
+from harness.data import DataDir
+from harness.data.memory import memory_sets
+from harness.data.own import own_data
 from harness.encoders.cache import VectorCache
 from harness.encoders.encoder import Encoder, PartialError, normalise
 from harness.encoders.reduction import Reduction
-from harness.encoders.registry import check_spec, encoder_info, load_encoder
+from harness.encoders.registry import check_spec, encoder_info, load_encoder, load_sides
+from harness.encoders.sides import TwoSided
 from harness.encoders.variant import Variant
 from harness.results.records import ResultStore
 from harness.running.dry_run import forecast
@@ -423,6 +427,32 @@ def test_redirects_are_not_followed(service: Service, local: Encoder, status: in
             remote(service)
         assert not elsewhere.bodies and len(service.bodies) == 1
         assert elsewhere.url in str(failure.value)
+
+
+def test_two_prompts_share_the_server_and_the_limit(service: Service, local: Encoder) -> None:
+    spec = f"openai:tiny?base_url={service.url}&batch_size=8&price=1e6&prompt_query=q: &prompt_document=d: "
+    both = load_sides(f"{spec}&max_cost=3000")
+    assert isinstance(both, TwoSided)
+    for side, prompt in ((both.query, "q: "), (both.document, "d: ")):
+        assert side.fingerprint == remote(service, f"&batch_size=8&prompt={prompt}").fingerprint
+        texts = [prompt + text for text in SENTENCES[:5]]
+        np.testing.assert_allclose(side.encode(SENTENCES[:5]), local.encode(texts), rtol=0, atol=1e-6)
+    spent = both.query.usage["cost"]  # type: ignore[attr-defined]
+    assert spent == both.document.usage["cost"] > 0  # type: ignore[attr-defined]
+    with pytest.raises(EncoderError, match="max_cost=3000"):
+        for _ in range(100):
+            both.query.encode(SENTENCES[:7])
+            both.document.encode(SENTENCES[:7])
+    assert both.document.usage["cost"] <= 3000  # type: ignore[attr-defined]
+    n_requests = len(service.bodies)
+    (forecasted,), _ = forecast(Request(encoders=[spec], tasks=["retrieval"], data_dir=_kb(), results=None))
+    assert len(service.bodies) == n_requests and forecasted.n_sentences == 3
+    assert forecasted.n_characters == len("q: wo") + len("d: hier") + len("d: dort")
+
+
+def _kb() -> DataDir:
+    kb = {"corpus": {"a": "hier", "b": "dort"}, "queries": {"q": "wo"}, "qrels": {"q": ["b"]}}
+    return own_data(memory_sets({"kb": kb}))
 
 
 def test_usage(service: Service) -> None:

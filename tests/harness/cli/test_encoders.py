@@ -221,8 +221,9 @@ def test_piped_table_has_each_alias_with_its_state_on_one_line(plug_in):
     kinds = lines[lines.index("Kinds, with their location; all take ?option=value&option=value") :]
     assert any(re.fullmatch(r"plug-kind:DIR +– +– +fake +ready  opens a folder", line) for line in kinds)
     assert not any(line.startswith("muse") for line in kinds)
-    assert re.match("Options of all: name=NAME .*, normalize=true ", lines[-2])
-    assert re.match("and truncate_dim=N .*, quantize=int8.binary", lines[-1])
+    assert re.match("Options of all: name=NAME .*, normalize=true ", lines[-3])
+    assert re.match("and truncate_dim=N .*, quantize=int8.binary", lines[-2])
+    assert re.match("Where there is prompt=TEXT, .* prompt_query=, prompt_document=", lines[-1])
 
 
 def test_table_in_a_terminal_of_80_columns_cuts_nothing(plug_in):

@@ -61,6 +61,11 @@ def test_bundled_tasks_keep_their_promises(name: str, tmp_path: Path) -> None:
         ({"rows": lambda items, encode: {"gold": items.gold, "cosine": items.gold[1:]}}, "different lengths"),
         ({"rows": lambda items, encode: STS.rows(items, lambda texts, lang: encode(texts, "deutsch"))}, "ISO 639"),
         ({"rows": lambda items, encode: {"x": encode([1, 2], None)[:, 0]}}, "no sentence"),
+        (
+            {"rows": lambda items, encode: {"x": encode(items.sentences1, "en", side="query")[:, 0]}},
+            "has_sides is False",
+        ),
+        ({"has_sides": True}, "side=None, but has_sides is True"),
         ({"aggregate": lambda rows: {}}, "no metric"),
         ({"aggregate": lambda rows: {"spearman": float("nan")}}, "nan"),
         ({"aggregate": lambda rows: {"spearman": float(next(CALLS))}}, "second time"),

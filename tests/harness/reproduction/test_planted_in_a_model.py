@@ -65,7 +65,8 @@ def test_2_and_3_as_options(check: Callable[..., dict[str, set[str]]], spec: str
 
 
 def drop_prompt(encoder: Any) -> None:
-    encoder._prompt = ""
+    preprocess = encoder._model.preprocess
+    encoder._model.preprocess = lambda texts, prompt: preprocess(texts, prompt="")
 
 
 def change_pooling(encoder: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import sys
 import time
@@ -9,11 +11,13 @@ from pathlib import Path
 
 import pytest
 from packages import offering
+from prompted import offered
 
 from harness.core.errors import InputError
 from harness.core.threads import available_cores
+from harness.encoders.registry import load_sides
 from harness.encoders.variant import calibration_sentences
-from harness.speed.child import EXERCISE
+from harness.speed.child import EXERCISE, serve
 from harness.speed.measure import BATCHES, Plan, measure
 from harness.speed.process import Child, ChildError
 from harness.speed.texts import SENTENCES, digest, texts
@@ -325,3 +329,24 @@ def test_a_process_ends_with_its_block() -> None:
     assert child._process.returncode is not None
     with pytest.raises(ChildError):
         child.ask(dict, "memory")
+
+
+def test_of_two_prompts_that_of_documents_is_measured(tmp_path: Path) -> None:
+    spec = "prompted?prompt_query=q: &prompt_document=d: "
+    with offered(tmp_path):
+        both = load_sides(spec)
+        asked = both.query.asked  # type: ignore[union-attr]
+        commands = [
+            {"do": "open", "spec": spec, "defaults": {}},
+            {"do": "measure", "length": "short", "n": 3, "alone": True},
+        ]
+        answers = io.StringIO()
+        serve(io.StringIO("".join(f"{json.dumps(command)}\n" for command in commands)), answers)
+        opened, measured = map(json.loads, answers.getvalue().splitlines())
+        assert opened["fingerprint"] == both.fingerprint and measured["n"] == 3  # as in records
+        assert len(asked) == 4 and set(asked) == {"d: "}
+        said: list[str] = []
+        measure([spec, "prompted?name=one"], Plan(repeats=0), said.append)
+        assert [line for line in said if "measured with" in line] == [
+            "prompted: measured with the prompt of documents, of which there are most"
+        ]

@@ -119,7 +119,7 @@ def collection(*, graded: bool) -> tuple[Retrieval, np.ndarray, np.ndarray]:
 
 def measured(items: Retrieval, queries: np.ndarray, documents: np.ndarray) -> dict[str, float]:
     task = get_task("retrieval")
-    encode: Callable[..., np.ndarray] = lambda texts, lang: queries if lang == "de" else documents  # noqa: E731
+    encode: Callable[..., np.ndarray] = lambda texts, lang, side: queries if side == "query" else documents  # noqa: E731
     return task.aggregate(task.rows(items, encode))
 
 
