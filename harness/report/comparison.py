@@ -191,9 +191,9 @@ def entries(comparisons: Sequence[Comparison], encoders: Sequence[str], plan: Re
     """An entry per set and pair of encoders, numbers in full precision; None where there is no value or no test.
 
     Keys: task, subset, metric, kind; first, second and for each its value, low, high, p_zero (of a bias); difference,
-    low, high, p, p_holm, n_tests (that p_holm is corrected over), effect_size, units, standard_error; mde_50 and mde_80,
-    the true differences that a test at mde_level (the strictest of Holm's correction) finds in 50 % and 80 % of cases;
-    result (of the first); missing (who has no value, and why).
+    low, high, p, p_holm, n_tests (that p_holm is corrected over), effect_size, units, standard_error; mde_50 and
+    mde_80, the true differences that a test at mde_level (the strictest of Holm's correction) finds in 50 % and 80 % of
+    cases; result (of the first); missing (who has no value, and why).
     """
     return [_entry(c, *pair, plan.alpha) for c in comparisons for pair in combinations(encoders, 2)]
 

@@ -23,7 +23,9 @@ def unseen(items: str, errors: Iterable[float], alpha: float, n_tests: int) -> s
     half, most = ([value for value in values if value is not None] for values in zip(*reach, strict=True) or ((), ()))
     if not half:
         return ""
-    tests = f"tests at {alpha:g}" if n_tests == 1 else f"tests at {level:.2g}, the strictest level of Holm over {n_tests}"
+    tests = (
+        f"tests at {alpha:g}" if n_tests == 1 else f"tests at {level:.2g}, the strictest level of Holm over {n_tests}"
+    )
     return (
         f"with {items} a difference below {_points(half)} points will usually go unseen; one of {_points(most)} is "
         f"found in four of five cases ({tests})"
