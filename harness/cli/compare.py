@@ -13,6 +13,7 @@ from harness.cli.options import (
     CacheDirOption,
     DataDirOption,
     DeviceOption,
+    LanguageOption,
     ResultsOption,
     SubsetOption,
     TaskOption,
@@ -44,6 +45,7 @@ def compare(
     ],
     task: TaskOption = None,
     subset: SubsetOption = None,
+    language: LanguageOption = None,
     metric: Annotated[
         str | None,
         typer.Option(
@@ -96,7 +98,9 @@ def compare(
         if names.count(name) > 1:
             raise InputError(f"two of the encoders are called {name!r}; add name=... to one of them")
     with watch() as progress:
-        plan = plan_sets(_tasks(task, metric, progress), choose_data(own or data_dir), subset or (), progress)
+        plan = plan_sets(
+            _tasks(task, metric, progress), choose_data(own or data_dir), subset or (), progress, language or ()
+        )
         run = Run(VectorCache(cache_dir), store, progress=progress)
         measured = [candidate.rows(run, plan, device, batch_size) for candidate in candidates]
         n = sum(len(planned.sources) for planned in plan)

@@ -118,6 +118,15 @@ SubsetOption = Annotated[
     list[str] | None,
     typer.Option("--subset", metavar="NAME", show_default=False, help="Subset, language or group. Repeatable."),
 ]
+LanguageOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--language",
+        metavar="CODE",
+        show_default=False,
+        help="Only sets on the languages named, and English: ISO 639 codes. Repeatable.",
+    ),
+]
 OneEncoderOption = Annotated[
     str, typer.Option("--encoder", metavar="SPEC", show_default=False, help="An alias, or KIND:LOCATION?option=value.")
 ]

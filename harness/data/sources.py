@@ -96,6 +96,7 @@ class Source:
         files: where they are.
         parts: the sources that a joined subset is made of.
         protocol: what is measured otherwise on it than the task's signature says, `key:value|key:value`.
+        languages: ISO 639 codes; empty where the task tells them by the subset's name, or nobody does.
     """
 
     subset: str
@@ -103,6 +104,7 @@ class Source:
     files: tuple[Path, ...]
     parts: tuple[Source, ...] = ()
     protocol: str = ""
+    languages: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:

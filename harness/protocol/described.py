@@ -6,14 +6,14 @@ package is not installed here, and a published figure of something that is not m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
 from harness.core.errors import InputError
 from harness.core.names import SAMPLE, Subset
 from harness.protocol import get_task, task_names
-from harness.protocol.task import Display, Metric, OverviewColumn, Task
+from harness.protocol.task import Display, Metric, OverviewColumn, Task, no_languages
 
 TAGS = {
     "@deepl": "another translation than the published set",
@@ -29,6 +29,7 @@ class Unmeasured:
     name: str
     metrics: tuple[Metric, ...] = ()
     display: Display = field(default_factory=Display)
+    languages: Callable[[str], tuple[str, ...]] = no_languages
 
 
 _BUCC = ("de-en", "fr-en", "ru-en", "zh-en")

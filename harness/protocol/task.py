@@ -128,6 +128,16 @@ def same_name(name: str) -> tuple[str, ...]:
     return (name,)
 
 
+def no_languages(subset: str) -> tuple[str, ...]:
+    """For a task that does not say which languages its subsets are in."""
+    return ()
+
+
+def languages_of_pair(subset: str) -> tuple[str, ...]:
+    """For a task whose subsets are named by their languages: `de` and `en` of `de-en@ntrex`."""
+    return tuple(dict.fromkeys(Subset.parse(subset).base.split("-")))
+
+
 def nothing_to_fetch(subset: str) -> tuple[str, ...]:
     """For a task whose data `leaderboard data fetch` does not have."""
     return ()
@@ -150,10 +160,11 @@ class Task:
         aggregate: rows -> metrics; needs nothing but the rows.
         count: the number that a record gives as n.
         sentences: all sentences that are evaluated on in a data directory, so that no student is trained on them; None
-            if they are those of another task.
+            if they are those of another task, or of no data directory.
         averages: which averages the given subsets make complete: name of the average -> its subsets.
         resolve: the subsets that a name on the command line stands for (a group, a language), whether present or not.
         data_sets: the names in `leaderboard data fetch` of the sets that a published subset is in.
+        languages: those of a published subset or a stand-in, by its name: ISO 639 codes; empty: not known.
         resample: the sample of one metric (its name) from each encoder's rows of one subset, for intervals and tests;
             by default `aggregate` is called for every resample, which is slower.
         display: how results are shown.
@@ -176,6 +187,7 @@ class Task:
     averages: Callable[[Iterable[str]], dict[str, tuple[str, ...]]] = no_averages
     resolve: Callable[[str], tuple[str, ...]] = same_name
     data_sets: Callable[[str], tuple[str, ...]] = nothing_to_fetch
+    languages: Callable[[str], tuple[str, ...]] = no_languages
     resample: Callable[[Sequence[Rows], str], Sample] | None = None
     display: Display = Display()
     detail: Callable[[Rows], Mapping[str, Any]] | None = None

@@ -78,7 +78,7 @@ class Identity(NamedTuple):
         return RecordKey(self.encoder, self.task, self.subset)
 
 
-_OPTIONAL = ("tolerance", "threads", "conditions", "usage", "base", "reduced")
+_OPTIONAL = ("tolerance", "threads", "conditions", "usage", "base", "reduced", "languages")
 """Fields that are written where they hold something: most records have none of them, older records no threads."""
 
 _PARTS = ("records", "rows")
@@ -113,6 +113,7 @@ class Result:
         usage: what encoding the subset's distinct sentences took, of what the encoder counts (tokens, say).
         base: of cut or quantised vectors, the encoder whose vectors they were.
         reduced: what was done to them.
+        languages: of a set of the user's own, ISO 639 codes, as far as they are known.
     """
 
     task: Name
@@ -140,6 +141,7 @@ class Result:
     usage: dict[str, Amount] = field(default_factory=dict)
     base: Name | None = None
     reduced: Reduced | None = None
+    languages: list[Name] = field(default_factory=list)
 
     @property
     def key(self) -> RecordKey:

@@ -155,6 +155,7 @@ class Run:
             wall_time_s=round(time.perf_counter() - start, 3),
             sentences_per_s=round(n_distinct / effort.seconds, 1) if n_distinct >= _ENOUGH and effort.seconds else None,
             created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            languages=list(dict.fromkeys(code for code in source.languages if code)),
             **_how(effort),
             **_reduced(encoder),
         )
@@ -215,6 +216,7 @@ def _average(name: str, parts: Sequence[Result]) -> Result:
             published=False if False in published else None if None in published else True,
         ),
         parts=[part.subset for part in parts],
+        languages=list(dict.fromkeys(code for part in parts for code in part.languages)),
         zero_vectors=sum(part.zero_vectors for part in parts),
         wall_time_s=round(sum(part.wall_time_s for part in parts), 3),
         sentences_per_s=None,

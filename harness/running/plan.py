@@ -11,6 +11,7 @@ from harness.core.errors import HarnessError, InputError, unknown_name
 from harness.core.names import Subset
 from harness.data import DataDir, Source, bundled_sample, open_data_dir
 from harness.protocol import get_task, task_names
+from harness.protocol.languages import chosen_languages, is_on, languages_of_source
 from harness.protocol.task import Planned, Task
 from harness.results.records import Identity, Result
 
@@ -43,13 +44,22 @@ class Silent:
         return lambda *args: None
 
 
-def make_plan(tasks: Sequence[Task], data: DataDir, subsets: Sequence[str] = ()) -> list[Planned]:
+def make_plan(
+    tasks: Sequence[Task], data: DataDir, subsets: Sequence[str] = (), languages: Sequence[str] = ()
+) -> list[Planned]:
     """What to run: every subset that is in `data`, or those that the names in `subsets` stand for.
 
+    languages: if given, only sets in these languages and English (see `harness.protocol.languages`).
+
     Raises:
-        InputError: a name that stands for nothing in the data (with what is missing, or the nearest matches).
+        InputError: a name that stands for nothing in the data (with what is missing, or the nearest matches); a code
+            that no language has.
     """
     present = {task.name: task.sources(data) for task in tasks}
+    if (codes := chosen_languages(languages)) is not None:
+        for task in tasks:
+            sources = present[task.name].items()
+            present[task.name] = {name: s for name, s in sources if is_on(languages_of_source(task, s), codes)}
     chosen: dict[str, set[str]] = {name: set() if subsets else set(sources) for name, sources in present.items()}
     for name in subsets:
         parts = {task.name: _resolve(task, name, present[task.name]) for task in tasks}
@@ -140,7 +150,11 @@ def identity_of(encoder: str, fingerprint: str, task: Task, source: Source) -> I
 
 
 def plan_sets(
-    tasks: Sequence[Task], data: DataDir, subsets: Sequence[str] = (), progress: Progress | None = None
+    tasks: Sequence[Task],
+    data: DataDir,
+    subsets: Sequence[str] = (),
+    progress: Progress | None = None,
+    languages: Sequence[str] = (),
 ) -> list[Planned]:
     """What to measure (see `make_plan`); says what of the published data is not there.
 
@@ -148,17 +162,23 @@ def plan_sets(
         InputError: there is nothing, or a name stands for nothing.
     """
     progress = progress or Silent()
-    plan = make_plan(tasks, data, subsets)
+    plan = make_plan(tasks, data, subsets, languages)
     if not plan:
         names = " or ".join(task.name for task in tasks)
+        if languages and make_plan(tasks, data, subsets):
+            raise InputError(
+                f"there is no set of {names} on {' and '.join(languages)} alone (English may be with them)"
+            )
         if data.sets:
             raise InputError(f"none of the given sets is for {names}; leave --task out")
+        if tasks and not any(task.published for task in tasks):
+            raise InputError(f"{names}: for data sets of your own; give --pairs, --scored, --beir or --sets")
         if data.stand_in:
             raise InputError(f"the bundled sample has no data set of {names}; give --data-dir or set HARNESS_DATA")
         raise InputError(f"no data set of {names} found in {data.root}; see `leaderboard data status`")
     if data.stand_in:
         progress.note(f"the bundled sample is used; its sets are tagged @{data.stand_in}")
-    elif not subsets and not data.sets:
+    elif not (subsets or languages or data.sets):
         for task, absent in absent_sets(tasks, data).items():
             listed = " ".join(absent[:12]) + (" ..." if len(absent) > 12 else "")
             progress.note(f"not in the data directory: {task} {listed}")

@@ -130,6 +130,7 @@ class Request:
     Attributes:
         encoders: spec strings or encoders; by default all that are ready on this machine.
         tasks: tasks or their names; by default all.
+        languages: only sets in these and English, ISO 639 codes; by default all.
         suite: "paper" wants a data directory, "sample" takes the bundled sample; by default the sample is taken only
             where no data directory is given.
         defaults: options for the encoders that have such options and do not set them in their spec strings.
@@ -140,6 +141,7 @@ class Request:
     encoders: Sequence[str | Encoder] | None = None
     tasks: Sequence[str | Task] | None = None
     subsets: Sequence[str] = ()
+    languages: Sequence[str] = ()
     suite: str | None = None
     data_dir: str | Path | DataDir | None = None
     results: str | Path | None = None
@@ -233,7 +235,7 @@ def prepare(request: Request, progress: Progress) -> tuple[Run, list[Spec | Enco
     if request.reductions:
         _refuse_reduced([spec for spec in encoders if isinstance(spec, CheckedSpec)])
     data = choose_data(request.data_dir, request.suite)
-    plan = plan_sets(choose_tasks(request.tasks, progress), data, request.subsets, progress)
+    plan = plan_sets(choose_tasks(request.tasks, progress), data, request.subsets, progress, request.languages)
     run = Run(VectorCache(request.cache_dir), store, request.fresh, request.save_rows, progress, request.replace)
     _check_sets(run, plan, data)
     run.items.read(plan)

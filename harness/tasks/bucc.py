@@ -14,7 +14,7 @@ from harness.core.errors import InputError
 from harness.core.text import iter_lines
 from harness.data import DataDir
 from harness.data.bucc import PAIRS, BUCCPair, BUCCSplit, bucc_sources, bucc_texts, load_bucc
-from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Rows, Task
+from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Rows, Task, languages_of_pair
 
 if TYPE_CHECKING:
     import numpy as np
@@ -214,6 +214,7 @@ bucc = Task(
     count=lambda pair: len(pair.training.gold),
     sentences=sentences,
     data_sets=lambda subset: ("bucc2018",),
+    languages=languages_of_pair,
     resample=sample,
     display=Display(
         title="BUCC bitext mining",

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from harness.data import DataDir, Source
 from harness.data.sts import KORSTS_SUBSETS, STSPairs, korsts_sources, load_korsts
-from harness.protocol.task import Display, Task
+from harness.protocol.task import Display, Task, languages_of_pair
 from harness.tasks.sts17 import METRICS, at_least_two, correlations, sample, sts17, sts_rows
 
 
@@ -41,6 +41,7 @@ korsts = Task(
     count=lambda pairs: len(pairs.gold),
     sentences=sentences,
     data_sets=lambda subset: ("korsts",),
+    languages=languages_of_pair,
     resample=sample,
     display=Display(
         title="Korean STS",

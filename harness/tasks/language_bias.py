@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from harness.core.names import Subset
 from harness.data import DataDir, Source
 from harness.data.sts import EXTENDED, STS_SUBSETS, STSPairs, sts_sources
-from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Page, Rows, Task
+from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Page, Rows, Task, languages_of_pair
 from harness.tasks.sts17 import complete_groups, correlations, load_set, sts_rows
 from harness.tasks.sts17 import data_sets as sts_data_sets
 
@@ -91,6 +92,12 @@ def sample(rows: Sequence[Rows], metric: str) -> Sample:
 def data_sets(group: str) -> tuple[str, ...]:
     """The sets to fetch for a group."""
     return tuple(dict.fromkeys(name for subset in GROUPS[group] for name in sts_data_sets(subset)))
+
+
+def subset_languages(subset: str) -> tuple[str, ...]:
+    """Those of all sets of a group."""
+    pairs = GROUPS.get(Subset.parse(subset).base, ())
+    return tuple(dict.fromkeys(code for pair in pairs for code in languages_of_pair(pair)))
 
 
 _DIGITS = 2
@@ -174,6 +181,7 @@ language_bias = Task(
     count=lambda sets: sum(len(pairs.gold) for pairs in sets),
     sentences=None,  # those of sts17
     data_sets=data_sets,
+    languages=subset_languages,
     resample=sample,
     display=Display(
         title="Language bias",

@@ -6,10 +6,9 @@ Accuracy and mean reciprocal rank by cosine; xsim, the error of margin-based sea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from harness.data import DataDir
 from harness.data.own import OwnPairs, load_pairs, own_sources
 from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Rows, Task
 
@@ -78,14 +77,6 @@ def sample_of_means(values: Sequence[NDArray[np.float64]], *, is_proportion: boo
     return Sample(mean(np.stack(values)), independent(len(values[0])), is_proportion=is_proportion)
 
 
-def sentences(data: DataDir) -> Iterator[str]:
-    """Both sides of every set."""
-    for source in own_sources("pairs")(data).values():
-        pairs = load_pairs(source)
-        yield from pairs.sources
-        yield from pairs.targets
-
-
 def average_of_all(subsets: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """`avg`: the unweighted mean over all sets, if there are several."""
     parts = tuple(sorted(subsets))
@@ -114,7 +105,7 @@ pairs = Task(
     aggregate=aggregate,
     count=lambda pairs: len(pairs.sources),
     averages=average_of_all,
-    sentences=sentences,
+    sentences=None,
     resample=sample,
     display=Display(
         title="Own pairs",

@@ -7,10 +7,9 @@ logarithm of base 2, as trec_eval's `ndcg_cut`. MAP, MRR and recall take every g
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from harness.data import DataDir
 from harness.data.beir import Retrieval, load_retrieval
 from harness.data.own import own_sources
 from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Rows, Task
@@ -71,14 +70,6 @@ def sample(rows: Sequence[Rows], metric: str) -> Sample:
     return sample_of_means([of_encoder[metric] for of_encoder in rows])
 
 
-def sentences(data: DataDir) -> Iterator[str]:
-    """The queries and documents of every set."""
-    for source in own_sources("retrieval")(data).values():
-        items = load_retrieval(source)
-        yield from items.queries
-        yield from items.documents
-
-
 METRICS = (
     Metric("ndcg_at_10", label="nDCG@10"),
     Metric("recall_at_1", label="recall@1", is_main=False),
@@ -101,7 +92,7 @@ retrieval = Task(
     aggregate=aggregate,
     count=lambda items: len(items.queries),
     averages=average_of_all,
-    sentences=sentences,
+    sentences=None,
     resample=sample,
     display=Display(
         title="Own retrieval",

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from harness.data import DataDir
 from harness.data.own import load_scored, own_sources
 from harness.protocol.task import Display, OverviewColumn, Task
 from harness.tasks.pairs import average_of_all
 from harness.tasks.sts17 import METRICS, correlations, sample, sts17, sts_rows
-
-
-def sentences(data: DataDir) -> Iterator[str]:
-    """Both sides of every set."""
-    for source in own_sources("scored")(data).values():
-        pairs = load_scored(source)
-        yield from pairs.sentences1
-        yield from pairs.sentences2
-
 
 scored = Task(
     name="scored",
@@ -32,7 +20,7 @@ scored = Task(
     aggregate=correlations,
     count=lambda pairs: len(pairs.gold),
     averages=average_of_all,
-    sentences=sentences,
+    sentences=None,
     resample=sample,
     display=Display(
         title="Own scored pairs",

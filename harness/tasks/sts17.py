@@ -13,7 +13,7 @@ from harness.core.errors import InputError
 from harness.core.names import Subset
 from harness.data import DataDir, Source
 from harness.data.sts import CROSS_LINGUAL, EXTENDED, SAME_LANGUAGE, STS_SUBSETS, STSPairs, load_sts, sts_sources
-from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Rows, Task, tags_of
+from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Rows, Task, languages_of_pair, tags_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -139,6 +139,7 @@ sts17 = Task(
     sentences=sentences,
     resolve=resolve,
     data_sets=data_sets,
+    languages=languages_of_pair,
     resample=sample,
     display=Display(
         title="STS 2017",

@@ -100,6 +100,13 @@ def resolve(name: str) -> tuple[str, ...]:
     return tuple(code + tag for code in resolve_language(base.removeprefix("avg-")))
 
 
+def subset_languages(subset: str) -> tuple[str, ...]:
+    """The language of a code, and English."""
+    code = Subset.parse(subset).base
+    known = languages().get(code)
+    return (known.lang if known else code, "en")
+
+
 tatoeba = Task(
     name="tatoeba",
     version="1",
@@ -120,6 +127,7 @@ tatoeba = Task(
     sentences=sentences,
     resolve=resolve,
     data_sets=lambda subset: ("tatoeba",),
+    languages=subset_languages,
     resample=sample,
     display=Display(
         title="Tatoeba similarity search",

@@ -80,7 +80,7 @@ def test_status_of_a_damaged_file(write: Write, data: DataDir) -> None:
 
 
 def test_no_data_directory(tmp_path: Path) -> None:
-    for command in ("status", "fetch", "verify"):
+    for command in ("fetch", "verify"):
         assert isinstance(run(command).exception, InputError)
     assert isinstance(run("status", "--data-dir", str(tmp_path / "none")).exception, InputError)
 

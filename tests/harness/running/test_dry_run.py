@@ -40,7 +40,7 @@ def test_what_is_counted_is_what_is_encoded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int, uses_lang: bool
 ) -> None:
     monkeypatch.setattr(dry_run, "_FEW", few)
-    for task in task_names():
+    for task in (name for name in task_names() if get_task(name).published):
         encoder = Counting(f"{task}-v1", uses_lang=uses_lang)
         plan = request(tmp_path, encoder, tasks=[task])
         [counted], failures = forecast(plan)
