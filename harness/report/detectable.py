@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import isnan
+from typing import NamedTuple
 
 from harness.resampling.power import FOUR_OF_FIVE, HALF, minimum_detectable
 from harness.statistics.comparison import Comparison, Difference
@@ -18,18 +19,40 @@ def unseen(items: str, errors: Iterable[float], alpha: float, n_tests: int) -> s
         alpha, n_tests: the tests are at `alpha`, corrected by Holm over so many. Of the levels that this gives them
             (alpha / n_tests to alpha) the strictest is meant.
     """
-    level = alpha / n_tests
-    reach = [[minimum_detectable(error, level, power) for power in (HALF, FOUR_OF_FIVE)] for error in errors]
-    half, most = ([value for value in values if value is not None] for values in zip(*reach, strict=True) or ((), ()))
-    if not half:
+    found = reach(errors, alpha, n_tests)
+    if found is None:
         return ""
     tests = (
-        f"tests at {alpha:g}" if n_tests == 1 else f"tests at {level:.2g}, the strictest level of Holm over {n_tests}"
+        f"tests at {alpha:g}"
+        if n_tests == 1
+        else f"tests at {found.level:.2g}, the strictest level of Holm over {n_tests}"
     )
     return (
-        f"with {items} a difference below {_points(half)} points will usually go unseen; one of {_points(most)} is "
-        f"found in four of five cases ({tests})"
+        f"with {items} a difference below {points(found.half)} points will usually go unseen; one of "
+        f"{points(found.most)} is found in four of five cases ({tests})"
     )
+
+
+class Reach(NamedTuple):
+    """The differences that tests at a level find in half of the cases, and in four of five; the lowest and highest."""
+
+    level: float
+    half: tuple[float, float]
+    most: tuple[float, float]
+
+
+def reach(errors: Iterable[float], alpha: float, n_tests: int) -> Reach | None:
+    """What tests of differences with these standard errors find; None where there are none. See `unseen`."""
+    level = alpha / max(n_tests, 1)
+    known = [
+        (half, most)
+        for error in errors
+        if (half := minimum_detectable(error, level, HALF)) and (most := minimum_detectable(error, level, FOUR_OF_FIVE))
+    ]
+    if not known:
+        return None
+    (low, high), (low_most, high_most) = ((min(values), max(values)) for values in zip(*known, strict=True))
+    return Reach(level, (low, high), (low_most, high_most))
 
 
 def unseen_of(comparisons: Sequence[Comparison], encoders: Sequence[str], alpha: float) -> list[str]:
@@ -64,8 +87,9 @@ def _of_group(group: Sequence[Comparison], encoders: Sequence[str], alpha: float
     return unseen(f"{_range(numbers)} items {where}", errors, alpha, n_tests) if errors else ""
 
 
-def _points(values: Iterable[float]) -> str:
-    return _range([f"{value:.1f}" if value >= 0.1 else f"{value:.2g}" for value in sorted(values)])
+def points(ends: tuple[float, float]) -> str:
+    """`1.2`, or `1.2 to 3.4`; what is below 0.1 has two digits."""
+    return _range([f"{value:.1f}" if value >= 0.1 else f"{value:.2g}" for value in ends])
 
 
 def _range(texts: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
 """All rows of an encoder in one small file beside its records, to be committed: `RESULTS/records/ENCODER/rows.zip`.
 
 It holds `index.json` and for each set a member with its columns, one after another: little-endian, of the smallest type
-that keeps every value, integers as they are or as differences to the row before, whichever is smaller when deflated.
+that keeps every value; numbers as they are or as differences to the row before (of double floats those of their bits,
+as integers), whichever is smaller when deflated; first the lowest bytes of all rows, then the next ones.
 Equal rows give equal bytes (with the same zlib). Nothing is unpickled, and a name in the file never becomes a path.
 """
 
@@ -35,7 +36,7 @@ _INDEX = "index.json"
 _LARGEST = 1 << 28  # bytes of a set's rows; deflated, such a set may be a thousandth of that
 _LARGEST_INDEX = 1 << 24
 _INTEGERS = ("|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8")
-_FLOATS = ("<f2", "<f4", "<f8")
+_FLOATS, _DOUBLE = ("<f2", "<f4"), "<f8"
 
 _Type = Annotated[str, msgspec.Meta(pattern=r"^(\|b1|[|<][iu][1248]|<f[248]|<U\d{1,5}|\|S\d{1,5})\Z")]
 _Size = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
@@ -53,7 +54,8 @@ class _Column:
     def __post_init__(self) -> None:
         kinds = np.dtype(self.dtype).kind, np.dtype(self.stored).kind
         are_numbers = set(kinds) <= set("iu") or set(kinds) == {"f"}
-        if (self.dtype != self.stored and not are_numbers) or (self.is_delta and not set(kinds) <= set("iu")):
+        can_be_delta = set(kinds) <= set("iu") or (self.dtype, self.stored) == (_DOUBLE, _DOUBLE)
+        if (self.dtype != self.stored and not are_numbers) or (self.is_delta and not can_be_delta):
             raise ValueError(f"a column of {self.dtype} kept as {self.stored}")
 
 
@@ -191,16 +193,30 @@ def _encoded(name: str, column: NDArray[Any], key: RecordKey) -> tuple[_Column, 
     forms = [(column, False)]
     if kind == "f":
         with np.errstate(over="ignore"):
-            smaller = (column.astype(stored) for stored in _FLOATS if np.dtype(stored).itemsize < column.itemsize)
-            forms = [(c, False) for c in smaller if np.array_equal(c.astype(dtype), column, equal_nan=True)] + forms
+            smaller = [column.astype(stored) for stored in _FLOATS if np.dtype(stored).itemsize < column.itemsize]
+            forms += [(c, False) for c in smaller if np.array_equal(c.astype(dtype), column, equal_nan=True)]
+        if dtype == _DOUBLE:
+            forms.append((_differences(column.view("<i8")).view(_DOUBLE), True))
     elif kind in "iu" and dtype != "<u8":
-        whole = column.astype(np.int64)
-        forms = [(_smallest(whole), False), (_smallest(np.diff(whole, prepend=np.int64(0))), True)]
-        forms.sort(key=lambda form: len(zlib.compress(form[0].tobytes(), 9)))
-    elif kind not in "iubUS":
+        whole = column.astype("<i8")
+        forms = [(_smallest(whole), False), (_smallest(_differences(whole)), True)]
+    elif kind not in "ubUS":
         raise InputError(f"{key}: a column of type {column.dtype} ({name}) cannot be packed")
-    stored, is_delta = forms[0]
-    return _Column(name, dtype, stored.dtype.str, is_delta), stored.tobytes()
+    content, stored, is_delta = min(
+        ((_transposed(form), form.dtype.str, is_delta) for form, is_delta in forms),
+        key=lambda form: len(zlib.compress(form[0], 9)),
+    )
+    return _Column(name, dtype, stored, is_delta), content
+
+
+def _differences(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Of each number to the one before; what overflows wraps round, and does so again when they are summed."""
+    return np.diff(values, prepend=np.int64(0))
+
+
+def _transposed(values: NDArray[Any]) -> bytes:
+    """First the first bytes of all values, then the second ones: alike, they deflate better."""
+    return np.ascontiguousarray(values.view("|u1").reshape(len(values), values.itemsize).T).tobytes()
 
 
 def _smallest(values: NDArray[np.int64]) -> NDArray[Any]:
@@ -214,14 +230,14 @@ def _columns(kept: _Set, content: bytes) -> dict[str, NDArray[Any]]:
     columns, start = {}, 0
     for column in kept.columns:
         stored = np.dtype(column.stored)
-        if (
-            stored.kind == "U"
-            and (np.frombuffer(content, "<u4", kept.n * stored.itemsize // 4, start) > 0x10FFFF).any()
-        ):
+        stop = start + kept.n * stored.itemsize
+        of_bytes = np.frombuffer(content[start:stop], "|u1").reshape(stored.itemsize, kept.n)
+        values = np.ascontiguousarray(of_bytes.T).reshape(-1).view("|u1" if stored.kind == "b" else stored)
+        if stored.kind == "U" and (values.view("<u4") > 0x10FFFF).any():
             raise ValueError("a text with what is no character")
-        values = np.frombuffer(content, "|u1" if stored.kind == "b" else stored, kept.n, start)
         if column.is_delta:
-            values = np.cumsum(values.astype(np.int64))
+            whole = values.view("<i8") if stored.kind == "f" else values.astype("<i8")
+            values = np.cumsum(whole, dtype="<i8").view(_DOUBLE if stored.kind == "f" else "<i8")
         columns[column.name] = values.astype(column.dtype)
-        start += kept.n * stored.itemsize
+        start = stop
     return columns
