@@ -66,6 +66,12 @@ def best(
     command that makes them is named where they are missing.
 
     What is not known of an encoder (its size, speed or licence) leaves it out where that is asked for.
+
+    Keys of json for each task: task, metric, subsets, n (items), answer, best (encoders), is_tested, alpha, n_tests,
+    mde_50 and mde_80 (true differences that tests at mde_level find in 50 % and 80 % of cases: lowest and highest over
+    the encoders; mde_is_upper_bound where only the scores' own intervals tell them), encoders (each with value, low,
+    high, difference, p_holm, cheaper, what it costs, licence, not_made_for), measured_on_some, not_measured,
+    subsets_left_out.
     """
     size = _bytes(max_size)
 

@@ -48,15 +48,26 @@ class Question:
 
 def text(question: Question, answers: Sequence[Answer]) -> str:
     """The answers within 100 columns; commands may be longer."""
-    blocks = ["\n".join(_block(answer, question)) for answer in answers]
-    closing = [f"left out: {_listed(f'{n} ({why})' for n, why in question.left_out.items())}"] * bool(question.left_out)
-    shown = [subset for answer in answers for subset in answer.subsets]
-    closing.append("; ".join(note.plain for note in tag_notes(shown)))
-    closing += question.notes
-    lines = [line for part in closing for line in _wrapped(part, "")]
+    lines = [line for answer in answers for line in _block(answer, question)]
+    for part in _closing(question, answers):
+        lines += _wrapped(part, "")
     for command in rows_commands(question, answers):
         lines += ["not tested for want of per-item rows; this makes them:", f"  {command}"]
-    return terminal("\n".join([*blocks, *lines]))
+    return terminal("\n".join(lines))
+
+
+def _closing(question: Question, answers: Sequence[Answer]) -> list[str]:
+    """What is said of all tasks together."""
+    closing = []
+    if question.left_out:
+        closing.append(f"left out: {_listed(f'{name} ({why})' for name, why in question.left_out.items())}")
+    closing.append("; ".join(note.plain for note in tag_notes(subset for a in answers for subset in a.subsets)))
+    closing += question.notes
+    lack = [c for answer in answers for c in answer.contenders if c.encoder in answer.without_rows]
+    if objects := sorted({c.encoder for c in lack if not c.records[0].spec}):
+        remedy = 'evaluate(..., save_rows="npz") keeps them'
+        closing.append(f"measured through the Python API without rows: {_listed(objects)}; {remedy}")
+    return closing
 
 
 def verdict(answer: Answer, facts: Mapping[str, Facts]) -> str:

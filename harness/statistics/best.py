@@ -13,7 +13,7 @@ from math import fsum, hypot, isnan, nan
 from pathlib import Path
 from statistics import NormalDist
 
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, one_line
 from harness.protocol import get_task
 from harness.protocol.described import described, metric_of, metric_order, subset_order
 from harness.protocol.task import Rows, Task
@@ -166,7 +166,15 @@ def _metric(task: str, records: Sequence[Result]) -> str:
 
 
 def _comparable(records: Sequence[Result]) -> dict[str, dict[str, Result]]:
-    """By encoder and subset, the records on the files and by the protocol that most encoders share on a subset."""
+    """By encoder and subset, the records on the files and by the protocol that most encoders share on a subset.
+
+    Of each encoder those of one fingerprint: of the weights and options that most of its records have.
+    """
+    weights: dict[str, Counter[str]] = {}
+    for record in records:
+        weights.setdefault(record.encoder, Counter())[record.fingerprint] += 1
+    of_most = {encoder: min(count, key=lambda one: (-count[one], one)) for encoder, count in weights.items()}
+    records = [record for record in records if record.fingerprint == of_most[record.encoder]]
     kinds: dict[str, Counter[tuple[str, str]]] = {}
     for record in records:
         kinds.setdefault(record.subset, Counter())[record.dataset.sha256, record.signature] += 1
@@ -200,7 +208,9 @@ def _as_stored(records: Mapping[str, Sequence[Result]], averages: Sequence[Resul
     by_name: dict[str, dict[str, Result]] = {}
     for average in averages:
         of = records.get(average.encoder, ())
-        if of and set(average.parts) == {r.subset for r in of} and average.signature == of[0].signature:
+        if not of or set(average.parts) != {record.subset for record in of}:
+            continue
+        if (average.signature, average.fingerprint) == (of[0].signature, of[0].fingerprint):
             by_name.setdefault(average.subset, {})[average.encoder] = average
     complete = (by_encoder for _, by_encoder in sorted(by_name.items()) if by_encoder.keys() == records.keys())
     return next(complete, {})
@@ -258,8 +268,8 @@ class _Tests:
                     difference = replicates.difference(place[pair[0]], place[pair[1]])
                     self._errors[frozenset(pair)] = float(difference.draws.std())
             self.p.update((frozenset(pair), p) for pair, p in evidence.p_values(self._metric, pairs).items())
-        except HarnessError as error:  # rows that hold something else than their task wants
-            self._note(f"warning: {self._task}: not tested: {error}")
+        except Exception as error:  # another package's task may fail in any way
+            self._note(f"warning: {self._task}: not tested: {one_line(error)}")
 
     def error(self, leader: str, name: str, values: Mapping[str, float]) -> float | None:
         """The standard error of the difference of two encoders, as far as it is known."""
@@ -277,7 +287,7 @@ class _Tests:
             task = get_task(self._task)
             rows = {each: rows for each in (leader, name) if (rows := self._rows(task, each)) is not None}
             tests = Evidence(task, rows).paired_tests(self._metric, [(leader, name)]) if len(rows) == 2 else {}
-        except HarnessError:
+        except Exception:  # as above; the tests themselves are stored
             return []
         return [test.standard_error for test in tests.values()]
 

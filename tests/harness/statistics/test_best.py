@@ -178,6 +178,33 @@ def test_other_files_are_not_compared(root: Path) -> None:
     assert found.none == ("other",) and found.contenders[0].encoder == "good"
 
 
+def test_weights_are_not_mixed(root: Path) -> None:
+    store_measured(root, "good", {"fra": tatoeba(100, 0.9, 3)}, "tatoeba", fingerprint="later")
+    found = asked(root, encoders=["good", "near"])
+    assert found.subsets == ("deu", "tur") and {r.fingerprint for r in found.contenders[0].records} == {"good-1"}
+
+
+def test_a_task_that_fails_stops_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("no\nsample")
+
+    monkeypatch.setattr("harness.statistics.evidence.sample_of", fail)
+    said: list[str] = []
+    found = asked(root, said=said)
+    assert said == ["warning: tatoeba: not tested: RuntimeError: no"] and found.n_tests == 0
+    assert "none can be called the best" in verdict(found, FACTS)
+
+
+def test_what_was_measured_through_python_has_no_command(root: Path) -> None:
+    for encoder in RIGHT:
+        store_measured(root, encoder, rows(encoder), "tatoeba", spec="")
+    shutil.rmtree(root / "rows")
+    question = Question((), (), root, FACTS)
+    shown = text(question, [asked(root)])
+    assert "leaderboard run" not in shown
+    assert 'good, near, poor; evaluate(..., save_rows="npz") keeps' in shown
+
+
 def test_equal_encoders_and_too_few_items(root: Path) -> None:
     store_measured(root, "other", rows("good"), "tatoeba")
     found = asked(root)
