@@ -166,7 +166,8 @@ def test_the_sentence_about_two(two):
         f"no claim can be made of the other one. With 360 items (avg-same) a difference below {points[0]:.1f} points "
         f"will usually go unseen; one of {points[1]:.1f} is found in four of five cases (tests at 0.05)."
     )
-    entry = entries(compared, ["first", "second"], PLAN)[-1]
+    of_set, *_, entry = entries(compared, ["first", "second"], PLAN)
+    assert (of_set["n_tests"], entry["n_tests"]) == (3, 1) and of_set["mde_level"] == pytest.approx(0.05 / 3)
     assert [entry["mde_50"], entry["mde_80"]] == pytest.approx(points, rel=1e-4) and entry["mde_level"] == 0.05
     # Turned round, the same is said of the other.
     turned = conclusion(compared, ["second", "first"], 0.05)
