@@ -36,6 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baselines.adapters import sentence_transformer
+from baselines.adapters.citations import cited
 from baselines.adapters.huggingface import cached_snapshot
 from baselines.adapters.languages import languages_of
 from baselines.adapters.sentence_transformer import SentenceTransformerEncoder
@@ -373,6 +374,7 @@ def _alias(
     *,
     licence: str,
     languages: tuple[str, ...],
+    cite: tuple[str, ...],
     hub_id: str | None = None,
     **options: str,
 ) -> EncoderInfo:
@@ -385,6 +387,7 @@ def _alias(
         dim=384,
         licence=licence,
         languages=languages,
+        cite=cite,
         missing_mb=lambda location: 0.0 if hub_id and cached_snapshot(hub_id) else model.missing_mb,
         fetch=model.fetch,
     )
@@ -395,6 +398,7 @@ minilm = _alias(
     "all-MiniLM-L6-v2, a small English SBERT model",
     licence="Apache-2.0",
     languages=("en",),
+    cite=cited("reimers-gurevych-2019-sentence", "wang-etal-2020-minilm"),
     hub_id="sentence-transformers/all-MiniLM-L6-v2",
 )
 e5_small_q4 = _alias(
@@ -402,5 +406,6 @@ e5_small_q4 = _alias(
     "multilingual-e5-small with 4-bit weights, about 100 languages",
     licence="MIT",
     languages=languages_of("xlmr"),
+    cite=cited("wang-etal-2024-multilingual"),
     prompt="query: ",
 )

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from baselines.adapters.citations import cited
 from baselines.adapters.huggingface import folder_digest, legal_text, model_folder
 from baselines.adapters.model_files import MODULES_FILE, listed_modules, read_model_file, read_settings
 from harness.core.errors import InputError
@@ -189,6 +190,7 @@ student = EncoderInfo(
     description="static student of all-MiniLM-L6-v2 that ships with the project, 14 languages, in NumPy",
     backend="numpy",
     location=str(STUDENT),
+    cite=cited("reimers-gurevych-2020-making"),
     dim=256,
     licence="CC-BY-NC-4.0",
     languages=("ar", "de", "en", "es", "fr", "it", "ka", "nl", "ru", "sw", "tl", "tr", "tt", "zh"),

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baselines.adapters import sentence_transformer
+from baselines.adapters.citations import cited
 from baselines.adapters.huggingface import folder_digest, legal_text, model_folder
 from baselines.adapters.model_files import listed_modules, read_model_file
 from baselines.adapters.sentence_transformer import SentenceTransformerEncoder
@@ -370,6 +371,7 @@ student_transformer = EncoderInfo(
     factory=load_student,
     description="multilingual-e5-small, pruned and distilled further, nine languages and English (in the repository)",
     backend="sentence-transformers",
+    cite=cited("wang-etal-2024-multilingual", "reimers-gurevych-2020-making"),
     dim=384,
     licence="CC-BY-NC-4.0",
     languages=("ar", "de", "en", "es", "fr", "it", "nl", "ru", "tr", "zh"),

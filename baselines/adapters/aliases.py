@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from baselines.adapters.citations import cited
 from baselines.adapters.huggingface import cached_snapshot, refuse_folder
 from baselines.adapters.languages import languages_of
 from baselines.adapters.sentence_transformer import (
@@ -30,11 +31,12 @@ _FILE = Path(__file__).with_name("aliases.toml")
 
 
 class _Alias(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """`languages`: the name of a list in `languages.toml`, or codes with blanks between them."""
+    """`languages`: the name of a list in `languages.toml`, or codes with blanks between them; `cite`: keys."""
 
     description: str
     dim: int
     languages: str | None = None
+    cite: list[str] = []
 
     @property
     def codes(self) -> tuple[str, ...] | None:
@@ -110,6 +112,7 @@ def hub_encoder(model: HubModel, mb: float) -> EncoderInfo:
         dim=model.dim,
         licence=model.licence,
         languages=model.codes,
+        cite=cited(*model.cite),
         missing_mb=lambda location: 0.0 if cached_snapshot(model.location) else mb,
         fetch=partial(load_from_hub, model.location),
     )
@@ -139,6 +142,7 @@ def _trained_encoder(alias: str, model: TrainedModel, content: _File) -> Encoder
         is_kind=False,
         dim=model.dim,
         languages=model.codes,
+        cite=cited(*model.cite),
         extra="train",
         missing_mb=missing_mb,
         recipe=lambda: None if model_path().is_dir() else command,

@@ -28,6 +28,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from baselines.adapters.citations import cited
 from baselines.adapters.huggingface import encode_by_length, legal_text, model_folder
 from baselines.adapters.languages import languages_of
 from harness.core.errors import InputError, LanguageError, MissingExtraError
@@ -335,6 +336,7 @@ laser = EncoderInfo(
     location="",
     is_kind=True,
     location_form="DIR",
+    cite=cited("artetxe-schwenk-2019-massively"),
     dim=1024,
     licence="BSD-3-Clause",
     languages=languages_of("laser"),

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from baselines.adapters.citations import cited
 from baselines.adapters.huggingface import legal_text
 from baselines.adapters.languages import languages_of
 from harness.core.errors import InputError
@@ -128,6 +129,7 @@ muse = EncoderInfo(
     factory=Muse,
     description="mUSE (universal-sentence-encoder-multilingual v3, CNN), 16 languages, in NumPy",
     backend="numpy",
+    cite=cited("yang-etal-2020-multilingual"),
     dim=DIM,
     licence="Apache-2.0",
     languages=languages_of("muse"),

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from baselines.adapters.citations import cited
 from baselines.adapters.huggingface import legal_text
 from baselines.adapters.languages import languages_of
 from baselines.adapters.tfhub_cache import cached_model, find, handle_of, local_folder, quiet
@@ -337,7 +338,9 @@ tfhub = EncoderInfo(
 )
 
 
-def _alias(handle: str, description: str, *, languages: str, dim: int, mb: float, **options: str) -> EncoderInfo:
+def _alias(
+    handle: str, description: str, *, languages: str, cite: str, dim: int, mb: float, **options: str
+) -> EncoderInfo:
     """An alias of a model of tfhub.dev; `mb` is the size of its archives in MB (10^6 bytes)."""
     handles = [handle, *(value for key, value in options.items() if key == "preprocessor")]
     return replace(
@@ -349,6 +352,7 @@ def _alias(handle: str, description: str, *, languages: str, dim: int, mb: float
         dim=dim,
         licence="Apache-2.0",
         languages=languages_of(languages),
+        cite=cited(cite),
         missing_mb=lambda location: 0.0 if all(map(cached_model, handles)) else mb,
         fetch=lambda: list(map(find, handles)),
     )
@@ -358,6 +362,7 @@ muse_tfhub = _alias(
     _MUSE,
     "mUSE (universal-sentence-encoder-multilingual v3, CNN), 16 languages",
     languages="muse",
+    cite="yang-etal-2020-multilingual",
     dim=512,
     mb=257,
 )
@@ -365,6 +370,7 @@ muse_large = _alias(
     _MUSE_LARGE,
     "mUSE large (universal-sentence-encoder-multilingual-large v3, Transformer), 16 languages: the paper's mUSE",
     languages="muse",
+    cite="yang-etal-2020-multilingual",
     dim=512,
     mb=318,
 )
@@ -372,6 +378,7 @@ labse_tfhub = _alias(
     _LABSE,
     "LaBSE from its authors' SavedModel, 109 languages",
     languages="labse",
+    cite="feng-etal-2022-language",
     dim=768,
     mb=1_750,
     preprocessor=_LABSE_PREPROCESSOR,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -68,7 +69,7 @@ def _of_sets(
 ) -> DataDir | None:
     """The given sets as a data directory; None if there are none. Raises InputError as `harness.data.own.open_set`."""
     from harness.core.errors import InputError
-    from harness.data.own import Options, open_set, own_data, read_sets
+    from harness.data.own import Options, check_set_name, has_named_columns, open_set, own_data, read_sets
 
     named: list[tuple[Kind, str]] = [
         *(("pairs", location) for location in pairs or ()),
@@ -77,6 +78,8 @@ def _of_sets(
     ]
     if (src_lang is None) != (trg_lang is None):
         raise InputError("give both --src-lang and --trg-lang, or none of them")
+    if set_name is not None:
+        check_set_name(set_name)
     if set_name is not None and len(named) != 1:
         raise InputError(f"--set-name names one set, but {len(named)} are given; list them in a file (--sets)")
     options = Options(
@@ -86,7 +89,12 @@ def _of_sets(
         split=split,
         keep_own_id=keep_own_id,
     )
-    own: list[OwnSet] = [open_set(kind, location, options) for kind, location in named]
+    # Of several sets, only some may be files with columns; of none of them, --columns is a mistake that is told.
+    with_columns = [has_named_columns(location) for _, location in named]
+    own: list[OwnSet] = [
+        open_set(kind, location, options if has_columns or not any(with_columns) else replace(options, columns=()))
+        for (kind, location), has_columns in zip(named, with_columns, strict=True)
+    ]
     own += [each for file in sets or () for each in read_sets(file)]
     return own_data(own) if own else None
 

@@ -132,6 +132,11 @@ def latex(text: str) -> str:
     )
 
 
+def bibtex_comment(text: str) -> str:
+    """Returns one line between the entries of a BibTeX file, where BibTeX takes every `@` for the start of an entry."""
+    return terminal_line(f"% {text}").replace("@", "(at)")
+
+
 def xml(text: str) -> str:
     """Returns character data or an attribute of XML, as in an SVG."""
     return html.escape(visible(text), quote=False).replace('"', "&quot;")

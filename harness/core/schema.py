@@ -79,8 +79,25 @@ def read_toml(file: Path, *, parse_float: Callable[[str], Any] = float) -> dict[
 
 
 def read_tables(file: Path, kind: type[T]) -> dict[str, T]:
-    """The tables of a TOML file by name, as values of `kind`, which has a field `name`. Raises as `read_toml`."""
-    return {name: msgspec.convert({"name": name, **table}, kind) for name, table in read_toml(file).items()}
+    """The tables of a TOML file by name, as values of `kind`, which has a field `name` for it and those of the tables.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no TOML, or a table holds something else; the message names the table.
+    """
+    tables = {}
+    for name, table in read_toml(file).items():
+        if not isinstance(table, dict):
+            raise ValueError(f"{name!r} stands in no table")
+        try:
+            if "name" in table:
+                raise ValueError("unknown field 'name'")
+            raw = {"name": name, **table}
+            tables[name] = msgspec.convert(raw, kind)
+            _refuse_unknown(raw, tables[name])
+        except ValueError as error:
+            raise ValueError(f"[{name}]: {error}") from None
+    return tables
 
 
 def _refuse_unknown(raw: Any, value: Any) -> None:

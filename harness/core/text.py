@@ -156,17 +156,18 @@ def read_lines(path: Path) -> list[str]:
 
 
 def tab_rows(
-    path: Path, least: int, most: int | None, layout: str = "", *, skip: int = 0
+    path: Path, least: int, most: int | None, layout: str = "", *, skip: int = 0, is_blank_no_row: bool = False
 ) -> Iterator[tuple[int, list[str]]]:
     """Lines with their numbers (from 1), split at tabs, without quoting; the first `skip` are left out.
 
-    `layout` says in errors what the columns are.
+    `layout` says in errors what the columns are. With `is_blank_no_row`, empty lines are left out: for files that were
+    written by hand, and are aligned with no other.
 
     Raises:
         InputError: a line has fewer than `least` columns, or more than `most`; names file and line.
     """
     for number, line in enumerate(iter_lines(path), start=1):
-        if number <= skip:
+        if number <= skip or (is_blank_no_row and not line):
             continue
         fields = line.split("\t")
         if len(fields) < least or (most is not None and len(fields) > most):
@@ -184,8 +185,9 @@ def parse_number(text: str, path: Path, line: int, *, low: float, high: float) -
     """
     stripped = text.strip(" ")
     if not _NUMBER.fullmatch(stripped):
+        with_point = " with a decimal point" if "," in text else ""
         raise InputError(
-            f"{path}:{line}: {text!r} is not a number; expected a score from {low:g} to {high:g}; {REMEDY}"
+            f"{path}:{line}: {text!r} is not a number; expected a score from {low:g} to {high:g}{with_point}; {REMEDY}"
         )
     value = float(stripped)
     if not low <= value <= high:

@@ -70,7 +70,8 @@ def retrieval_of(
             answers.setdefault(query, {})[row_of[document]] = grade
     answered = [name for name in queries if name in answers]
     if not answered:
-        raise InputError(f"{own.subset}: no query has an answer: all {len(queries)} queries would be left out")
+        place = own.files[-1] if own.files else own.subset
+        raise InputError(f"{place}: no query has an answer with a grade above 0: all {len(queries)} would be left out")
     return Retrieval(
         queries=[queries[name] for name in answered],
         documents=list(documents.values()),
@@ -108,7 +109,9 @@ class _Graded(NamedTuple):
 def _qrels(path: Path) -> list[_Graded]:
     graded: list[_Graded] = []
     seen: set[tuple[str, str]] = set()
-    for number, (query, document, grade) in tab_rows(path, 3, 3, "query-id TAB corpus-id TAB score"):
+    for number, (query, document, grade) in tab_rows(
+        path, 3, 3, "query-id TAB corpus-id TAB score", is_blank_no_row=True
+    ):
         if number == 1 and not _is_grade(grade):  # the header
             continue
         if not _is_grade(grade):

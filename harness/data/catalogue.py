@@ -13,6 +13,7 @@ from types import MappingProxyType
 from harness.core.errors import InputError, unknown_name
 from harness.core.schema import read_tables
 from harness.core.text import iter_lines
+from harness.data.citations import cited
 
 CATALOGUE_FILE = Path(__file__).with_name("catalogue.toml")
 CHECKSUMS_FILE = Path(__file__).with_name("checksums.sha256")
@@ -52,6 +53,7 @@ class DataSet:
     Attributes:
         name: as used on the command line and in results.
         title, licence, home, citation, note: shown to the user.
+        cite: BibTeX entries; in the file their keys in references.bib.
         folder: where it lies in the data directory.
         files: its files, relative to the data directory, without `.gz`.
         checksums: sha256 of the uncompressed content by file, where it is known.
@@ -66,6 +68,7 @@ class DataSet:
     home: str
     citation: str
     folder: str
+    cite: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     checksums: Mapping[str, str] = field(default_factory=dict)
     downloads: tuple[Download, ...] = ()
@@ -119,7 +122,9 @@ def _complete(table: DataSet, known: Mapping[str, str]) -> DataSet:
     checksums = {path: digest for path, digest in known.items() if path.startswith(f"{table.folder}/")}
     files = (*checksums, *(f"{table.folder}/{file}" for file in table.files))
     downloads = tuple(download for row in table.downloads for download in _downloads(row, files))
-    return replace(table, files=files, checksums=MappingProxyType(checksums), downloads=downloads)
+    return replace(
+        table, cite=cited(*table.cite), files=files, checksums=MappingProxyType(checksums), downloads=downloads
+    )
 
 
 def _downloads(row: Download, files: tuple[str, ...]) -> list[Download]:

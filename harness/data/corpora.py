@@ -8,6 +8,7 @@ and `NAME.xx-yy.yy` (or `NAME.xx` and `NAME.yy`) or as the `.txt.zip` that it co
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -124,6 +125,8 @@ def describe(
         raise InputError(f"{files[0]}: a .txt file holds no pairs; expected .tsv, or two files as in NAME.en,NAME.de")
     if columns and kind != "named":
         raise InputError(f"{files[0]}: columns have names in .csv and .jsonl files only; leave --columns out")
+    if len(columns) not in (0, 2):
+        raise InputError(f"{files[0]}: {len(columns)} columns are named, expected two (--columns source,target)")
     source, target = (second, first) if second == source_lang else (first, second)
     is_swapped = source != first
     return Corpus(
@@ -192,14 +195,28 @@ def _read_moses(corpus: Corpus) -> Pairs:
     yield from aligned(iter_lines(corpus.files[0]), iter_lines(corpus.files[1]), names)
 
 
+def _read_tsv(corpus: Corpus) -> Pairs:
+    """Without a first line that names the columns, as a CSV file would."""
+    usual = [{name.lower() for name in names} for names in _usual_columns(corpus)]
+    if corpus.is_swapped:
+        usual.reverse()
+    pairs = read_table(corpus.files[0])
+    for pair in itertools.islice(pairs, 1):
+        if not all(side.strip().lower() in names for side, names in zip(pair, usual, strict=True)):
+            yield pair
+    yield from pairs
+
+
 def _read_named(corpus: Corpus) -> Pairs:
-    languages = (corpus.source_lang, corpus.target_lang)
-    columns = [
-        (name,) if name else (language, *usual)
-        for name, language, usual in zip(corpus.columns or ("", ""), languages, _COLUMNS, strict=True)
-    ]
+    columns = [(name,) for name in corpus.columns] or _usual_columns(corpus)
     for _, (source, target) in named_rows(corpus.files[0], columns):
         yield source, target
+
+
+def _usual_columns(corpus: Corpus) -> list[tuple[str, ...]]:
+    """What the column of the sources and that of the targets may be called."""
+    languages = (corpus.source_lang, corpus.target_lang)
+    return [(language, *usual) for language, usual in zip(languages, _COLUMNS, strict=True)]
 
 
 def _read_stsb(corpus: Corpus) -> Pairs:
@@ -210,7 +227,7 @@ def _read_stsb(corpus: Corpus) -> Pairs:
 
 
 _READERS: dict[Format, Callable[[Corpus], Pairs]] = {
-    "tsv": lambda corpus: read_table(corpus.files[0]),
+    "tsv": _read_tsv,
     "named": _read_named,
     "scored": lambda corpus: read_scored(corpus.files[0], corpus.min_score),
     "words": lambda corpus: read_words(corpus.files[0]),

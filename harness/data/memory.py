@@ -10,10 +10,9 @@ from hashlib import sha256
 from typing import Any
 
 from harness.core.errors import InputError
-from harness.core.names import Subset, check_name
 from harness.data.beir import retrieval_of
 from harness.data.languages import standard_language
-from harness.data.own import Kind, OwnPairs, OwnSet, scored_pairs
+from harness.data.own import Kind, OwnPairs, OwnSet, check_set_name, scored_pairs
 
 _SHAPES = (
     "(sentence, translation) pairs, (sentence, sentence, score) triples, or a dictionary with corpus, queries and qrels"
@@ -65,9 +64,7 @@ def memory_sets(data: Any, languages: Sequence[str] = ()) -> list[MemorySet]:
 
 
 def _memory_set(name: str, data: Any, languages: tuple[str, str]) -> MemorySet:
-    check_name(name, "set")
-    if Subset.parse(name).tag:
-        raise InputError(f"set name {name!r}: @ marks stand-ins for published sets; choose a name without it")
+    check_set_name(name)
     try:
         kind, content, plain = _read(name, data, languages)
     except (TypeError, ValueError, AttributeError, KeyError) as error:

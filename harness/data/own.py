@@ -19,7 +19,7 @@ from harness.core.errors import InputError
 from harness.core.files import user_path
 from harness.core.names import Subset, check_name
 from harness.core.schema import read_tables
-from harness.core.text import parse_number, tab_rows
+from harness.core.text import REMEDY, iter_lines, parse_number, tab_rows
 from harness.data.corpora import NAME, open_corpus, read_pairs
 from harness.data.languages import standard_language
 from harness.data.pair_formats import named_rows
@@ -27,6 +27,9 @@ from harness.data.sources import DataDir, Source
 from harness.data.sts import STSPairs
 
 Kind = Literal["pairs", "scored", "retrieval"]
+
+AVERAGE = "avg"
+"""Of the subset that stands for the mean over all sets of a task."""
 
 _SCORED_COLUMNS = (("sentence1", "text1", "source"), ("sentence2", "text2", "target"), ("score", "gold", "label"))
 _LARGEST_SCORE = 1e6
@@ -117,7 +120,7 @@ def read_sets(file: str | Path) -> list[OwnSet]:
         raise InputError(
             f"{path}: cannot be read ({error.strerror}); give a TOML file with a table for each set"
         ) from None
-    except (ValueError, TypeError) as error:
+    except ValueError as error:
         raise InputError(f"{path}: no file of sets ({error}); a set is [NAME] with kind, languages and files") from None
     if not entries:
         raise InputError(f"{path}: no sets in it; a set is [NAME] with kind, languages and files")
@@ -158,9 +161,14 @@ def own_sources(kind: Kind) -> Callable[[DataDir], dict[str, Source]]:
     return sources
 
 
+def has_named_columns(location: str | Path) -> bool:
+    """Whether it is a file whose columns have names, by its ending."""
+    return str(location).removesuffix(".gz").endswith((".csv", ".jsonl"))
+
+
 def _open_pairs(location: str | Path, options: Options) -> OwnSet:
     corpus = open_corpus(location, languages=options.languages, columns=options.columns, or_say=_OR_SAY)
-    name = _name(options, corpus.name.rpartition(".")[0])
+    name = check_set_name(options.name or corpus.name.rpartition(".")[0])
     sides = _two_languages((corpus.source_lang, corpus.target_lang), corpus.files[0])
     return OwnSet(name, name, corpus.files, kind="pairs", languages=sides, columns=corpus.columns)
 
@@ -175,7 +183,7 @@ def _open_scored(location: str | Path, options: Options) -> OwnSet:
     languages = options.languages
     if match := NAME.fullmatch(path.name):
         stem, languages = match[1] or path.parent.name, (match[2], match[3])
-    name = _name(options, stem)
+    name = check_set_name(options.name or stem)
     sides = _two_languages(languages, path)
     return OwnSet(name, name, (path,), kind="scored", languages=sides, columns=options.columns)
 
@@ -191,7 +199,7 @@ def _open_retrieval(location: str | Path, options: Options) -> OwnSet:
         splits = sorted(path.name.partition(".")[0] for path in (folder / "qrels").glob("*.tsv*"))
         hint = f"; there is qrels/ with {', '.join(splits)}: name one with --split" if splits else ""
         raise InputError(f"{folder}: {' and '.join(missing)} missing; expected {', '.join(wanted)} (also .gz){hint}")
-    name = _name(options, folder.resolve().name)
+    name = check_set_name(options.name or folder.resolve().name)
     protocol = f"split:{options.split}|own-id:{'kept' if options.keep_own_id else 'dropped'}"
     return OwnSet(
         name,
@@ -211,10 +219,12 @@ _OPEN: dict[Kind, Callable[[str | Path, Options], OwnSet]] = {
 }
 
 
-def _name(options: Options, stem: str) -> str:
-    name = options.name or stem
+def check_set_name(name: str) -> str:
+    """`name`, of a set of the user's own. Raises InputError if it cannot be one."""
     if Subset.parse(name).tag:
         raise InputError(f"set name {name!r}: @ marks stand-ins for published sets; choose a name without it")
+    if name == AVERAGE:
+        raise InputError(f"set name {name!r}: it is that of the average over all sets; choose another")
     return check_name(name, "set")
 
 
@@ -242,7 +252,11 @@ def load_pairs(source: Source) -> OwnPairs:
         return cast(OwnPairs, own.content)
     location = ",".join(map(str, own.files))
     corpus = open_corpus(location, languages=own.languages, columns=own.columns)
-    sources, targets = zip(*read_pairs(corpus), strict=True)
+    _refuse_nul(own.files)
+    pairs = list(read_pairs(corpus))
+    while not any(pairs[-1]) and len(pairs) > 1:  # two files that end in blank lines
+        pairs.pop()
+    sources, targets = zip(*pairs, strict=True)
     return OwnPairs(list(sources), list(targets), own.languages)
 
 
@@ -250,15 +264,16 @@ def load_scored(source: Source) -> STSPairs:
     """Read a set of scored pairs, with scores of any scale.
 
     Raises:
-        InputError: a column is missing, a score is no number or beyond a million, fewer than two pairs; names file
-            and line.
+        InputError: a column is missing, a score is no number or beyond a million, fewer than two pairs, or all scores
+            are equal; names file and line.
     """
     own = own_set(source)
     if own.content is not None:
         return cast(STSPairs, own.content)
     path = own.files[0]
+    _refuse_nul(own.files)
     if path.name.removesuffix(".gz").endswith(".tsv"):
-        rows = tab_rows(path, 3, 3, "sentence TAB sentence TAB score")
+        rows = tab_rows(path, 3, 3, "sentence TAB sentence TAB score", is_blank_no_row=True)
     else:
         columns = [(name,) for name in own.columns] or _SCORED_COLUMNS
         if len(columns) != 3:
@@ -266,17 +281,30 @@ def load_scored(source: Source) -> STSPairs:
         rows = named_rows(path, columns)
     limits = {"low": -_LARGEST_SCORE, "high": _LARGEST_SCORE}
     pairs = [(first, second, parse_number(score, path, line, **limits)) for line, (first, second, score) in rows]
-    if len(pairs) < 2:
-        raise InputError(f"{path}: {len(pairs)} sentence pairs have no correlation; add pairs")
     return scored_pairs(own, pairs)
 
 
 def scored_pairs(own: OwnSet, pairs: Sequence[tuple[str, str, float]]) -> STSPairs:
-    """The pairs of a set with their scores."""
+    """The pairs of a set with their scores. Raises InputError if they have no correlation."""
     import numpy as np
 
+    place = own.files[0] if own.files else own.subset
+    if len(pairs) < 2:
+        raise InputError(f"{place}: {len(pairs)} sentence pairs have no correlation; add pairs")
+    if len({score for _, _, score in pairs}) == 1:
+        raise InputError(f"{place}: all scores are equal, so there is no correlation with them; correct them")
     first, second, scores = zip(*pairs, strict=True)
     return STSPairs(own.subset, list(first), list(second), *own.languages, np.array(scores, np.float64))
+
+
+def _refuse_nul(files: Sequence[Path]) -> None:
+    """Raises InputError at a NUL byte, which text in UTF-16 is full of; it may be UTF-8 by chance."""
+    for path in files:
+        if path.name.endswith(".zip"):
+            continue
+        for number, line in enumerate(iter_lines(path), start=1):
+            if "\0" in line:
+                raise InputError(f"{path}:{number}: a NUL byte, which is no text (is the file UTF-16?); {REMEDY}")
 
 
 def own_set(source: Source) -> OwnSet:

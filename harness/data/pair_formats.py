@@ -32,7 +32,9 @@ Pairs = Iterator[tuple[str, str]]
 
 def read_table(path: Path) -> Pairs:
     """Lines `sentence TAB translation`. Raises InputError at another number of columns; names file and line."""
-    return ((fields[0], fields[1]) for _, fields in tab_rows(path, 2, 2, "sentence TAB translation"))
+    return (
+        (fields[0], fields[1]) for _, fields in tab_rows(path, 2, 2, "sentence TAB translation", is_blank_no_row=True)
+    )
 
 
 def read_scored(path: Path, min_score: float = 0.0) -> Pairs:
@@ -178,6 +180,8 @@ def _text(element: Element) -> str:
 def named_rows(path: Path, columns: Sequence[Sequence[str]]) -> Iterator[tuple[int, list[str]]]:
     """Rows of a CSV file with a header, or the objects of a JSONL file, with the numbers of their lines (from 1).
 
+    What separates the columns of CSV is told by its header: the one of `,`, `;` and tab that it has most of.
+
     Args:
         path: `.csv` or `.jsonl`, also with `.gz`.
         columns: for each column that is wanted, the names that it may have; the first that the file has counts.
@@ -210,7 +214,9 @@ def _column(path: Path, row: dict[str, Any], candidates: Sequence[str]) -> str:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    reader = csv.reader((f"{line}\n" for line in iter_lines(path)), strict=True)
+    # Spreadsheets write `;` or a tab where the comma is the decimal sign.
+    first = next(iter_lines(path), "")
+    reader = csv.reader((f"{line}\n" for line in iter_lines(path)), strict=True, delimiter=max(",;\t", key=first.count))
     header: list[str] = []
     while True:
         first_line = reader.line_num + 1

@@ -66,6 +66,7 @@ class EncoderInfo:
         options: an alias's own options; those of the spec string override them.
         dim: length of a vector, where it is known beforehand.
         licence: of the weights, as an SPDX identifier where there is one.
+        cite: BibTeX entries of what is to be cited for it.
         languages: that the model was made for, ISO 639 codes; None: not known, or any.
         backend: the library that runs the model.
         modules: the modules whose presence tells that the backend is installed. The message for those that are absent
@@ -93,6 +94,7 @@ class EncoderInfo:
     dim: int | None = None
     licence: str | None = None
     languages: tuple[str, ...] | None = None
+    cite: tuple[str, ...] = ()
     extra: str | None = None
     modules: tuple[str, ...] = ()
     missing_mb: Callable[[str | None], float] | None = None

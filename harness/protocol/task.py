@@ -168,6 +168,7 @@ class Task:
         resample: the sample of one metric (its name) from each encoder's rows of one subset, for intervals and tests;
             by default `aggregate` is called for every resample, which is slower.
         display: how results are shown.
+        cite: BibTeX entries of what is to be cited for the protocol; those of the data sets stand in their catalogue.
         detail: what is kept of a set's rows beside intervals and tests, as JSON values by name, for `page`.
         page: what the task's page has beside its tables, from its results and their statistics.
     """
@@ -190,6 +191,7 @@ class Task:
     languages: Callable[[str], tuple[str, ...]] = no_languages
     resample: Callable[[Sequence[Rows], str], Sample] | None = None
     display: Display = Display()
+    cite: tuple[str, ...] = ()
     detail: Callable[[Rows], Mapping[str, Any]] | None = None
     page: Callable[[Sequence[Result], Statistics], Page] | None = None
     main: str = ""

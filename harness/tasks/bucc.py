@@ -14,6 +14,7 @@ from harness.core.errors import InputError
 from harness.core.text import iter_lines
 from harness.data import DataDir
 from harness.data.bucc import PAIRS, BUCCPair, BUCCSplit, bucc_sources, bucc_texts, load_bucc
+from harness.data.citations import cited
 from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Rows, Task, languages_of_pair
 
 if TYPE_CHECKING:
@@ -216,6 +217,7 @@ bucc = Task(
     data_sets=lambda subset: ("bucc2018",),
     languages=languages_of_pair,
     resample=sample,
+    cite=cited("artetxe-schwenk-2019-margin"),
     display=Display(
         title="BUCC bitext mining",
         protocol="Pairs are mined by margin score and extracted above a threshold. f1_train: threshold tuned and "

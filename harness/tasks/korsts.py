@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.data import DataDir, Source
+from harness.data.citations import cited
 from harness.data.sts import KORSTS_SUBSETS, STSPairs, korsts_sources, load_korsts
 from harness.protocol.task import Display, Task, languages_of_pair
 from harness.tasks.sts17 import METRICS, at_least_two, correlations, sample, sts17, sts_rows
@@ -43,6 +44,7 @@ korsts = Task(
     data_sets=lambda subset: ("korsts",),
     languages=languages_of_pair,
     resample=sample,
+    cite=cited("ham-etal-2020-kornli"),
     display=Display(
         title="Korean STS",
         protocol="As STS 2017, on the test split of KorSTS.",

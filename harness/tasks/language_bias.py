@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from harness.core.names import Subset
 from harness.data import DataDir, Source
+from harness.data.citations import cited
 from harness.data.sts import EXTENDED, STS_SUBSETS, STSPairs, sts_sources
 from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Page, Rows, Task, languages_of_pair
 from harness.tasks.sts17 import complete_groups, correlations, load_set, sts_rows
@@ -183,6 +184,7 @@ language_bias = Task(
     data_sets=data_sets,
     languages=subset_languages,
     resample=sample,
+    cite=cited("reimers-gurevych-2020-making"),
     display=Display(
         title="Language bias",
         protocol="Expected score: unweighted mean of Spearman's rho over the separate sets; actual score: Spearman's "

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from harness.data.own import OwnPairs, load_pairs, own_sources
+from harness.data.citations import cited
+from harness.data.own import AVERAGE, OwnPairs, load_pairs, own_sources
 from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Rows, Task
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def sample_of_means(values: Sequence[NDArray[np.float64]], *, is_proportion: boo
 def average_of_all(subsets: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """`avg`: the unweighted mean over all sets, if there are several."""
     parts = tuple(sorted(subsets))
-    return {"avg": parts} if len(parts) > 1 else {}
+    return {AVERAGE: parts} if len(parts) > 1 else {}
 
 
 METRICS = (
@@ -107,6 +108,7 @@ pairs = Task(
     averages=average_of_all,
     sentences=None,
     resample=sample,
+    cite=cited("artetxe-schwenk-2019-margin"),
     display=Display(
         title="Own pairs",
         protocol="For every sentence the nearest sentence of the other side by cosine similarity is looked up; "

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from harness.data.beir import Retrieval, load_retrieval
+from harness.data.citations import cited
 from harness.data.own import own_sources
 from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Rows, Task
 from harness.tasks.pairs import average_of_all, sample_of_means
@@ -94,6 +95,7 @@ retrieval = Task(
     averages=average_of_all,
     sentences=None,
     resample=sample,
+    cite=cited("thakur-etal-2021-beir", "jarvelin-kekalainen-2002-cumulated"),
     display=Display(
         title="Own retrieval",
         protocol="For every query the 100 nearest documents by cosine similarity are found by exact search (of "

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from harness.core.errors import InputError
 from harness.core.names import Subset
 from harness.data import DataDir, Source
+from harness.data.citations import cited
 from harness.data.sts import CROSS_LINGUAL, EXTENDED, SAME_LANGUAGE, STS_SUBSETS, STSPairs, load_sts, sts_sources
 from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Rows, Task, languages_of_pair, tags_of
 
@@ -141,6 +142,7 @@ sts17 = Task(
     data_sets=data_sets,
     languages=languages_of_pair,
     resample=sample,
+    cite=cited("reimers-gurevych-2020-making"),
     display=Display(
         title="STS 2017",
         protocol="Cosine similarity of the two sentences' vectors is ranked against the gold scores (Spearman's rho, "

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from harness.core.errors import InputError
 from harness.core.names import Subset
 from harness.data import DataDir
+from harness.data.citations import cited
 from harness.data.tatoeba import GROUPS, TatoebaPairs, languages, load_tatoeba, resolve_language, tatoeba_sources
 from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Rows, Task, tags_of
 
@@ -129,6 +130,7 @@ tatoeba = Task(
     data_sets=lambda subset: ("tatoeba",),
     languages=subset_languages,
     resample=sample,
+    cite=cited("artetxe-schwenk-2019-massively"),
     display=Display(
         title="Tatoeba similarity search",
         protocol="For every sentence the nearest sentence of the other side by cosine similarity is looked up; "

@@ -104,29 +104,6 @@ def test_a_name_that_stands_for_other_files_is_refused(leaderboard: Leaderboard,
     assert not records_of(mine, "small")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--pairs", "faq.de,none.en"), "no file none.en"),
-        (("--pairs", "faq.de"), "does not tell"),
-        (("--pairs", "shop.csv", "--src-lang", "de"), "give both --src-lang and --trg-lang"),
-        (("--pairs", "shop.csv", "--src-lang", "de", "--trg-lang", "xx"), "'xx' is no code of ISO 639"),
-        (("--pairs", "faq.de,faq.en", "--scored", "near.de-en.tsv", "--set-name", "x"), "--set-name names one set"),
-        (("--pairs", "faq.de,faq.en", "--set-name", "../x"), "set name '../x' cannot name a folder"),
-        (("--pairs", "faq.de,faq.en", "--suite", "sample"), "--suite chooses among published sets"),
-        (("--pairs", "faq.de,faq.en", "--task", "sts17"), "none of the given sets is for sts17"),
-        (("--beir", "kb", "--src-lang", "de", "--trg-lang", "en", "--split", "dev"), "there is qrels/ with test"),
-        (("--beir", "kb"), "nothing tells its languages"),
-        (("--sets", "none.toml"), "none.toml: cannot be read"),
-    ],
-)
-def test_what_is_wrong_is_one_line(
-    leaderboard: Leaderboard, mine: Path, arguments: tuple[str, ...], message: str
-) -> None:
-    assert message in one_line_error(leaderboard("run", *arguments, "--encoder", "chargrams"))
-    assert not (mine / "results/records").exists()
-
-
 def records_of(folder: Path, encoder: str) -> list[dict[str, object]]:
     files = (folder / "results/records" / encoder).glob("*.json")
     return [record for file in files for record in json.loads(file.read_text("utf-8"))]

@@ -42,6 +42,12 @@ def write(tmp_path: Path) -> Write:
             Options(languages=("de", "tr"), columns=("frage", "soru")),
         ),
         ("faq.de-tr.jsonl", '{"de": "eins", "tr": "bir"}\n{"tr": "iki", "de": "zwei", "x": [1]}\n', Options()),
+        # As spreadsheets and editors leave them: a byte order mark, line ends of Windows, blank lines, a header, `;`.
+        ("faq.de-tr.tsv", "\ufeffeins\tbir\r\nzwei\tiki\r\n\r\n\n", Options()),
+        ("faq.tsv", "\ufeffDE\ttr \neins\tbir\n\nzwei\tiki\n", DE_TR),
+        ("faq.tsv", "Source\tTarget\r\neins\tbir\r\nzwei\tiki\r\n", DE_TR),
+        ("faq.de-tr.csv", '\ufeff"de";"tr"\r\n"eins";"bir"\r\n"zwei";"iki"\r\n\r\n', Options()),
+        ("faq.de-tr.csv", "id\tde\ttr\n1\teins\tbir\n2\tzwei\tiki\n", Options()),
     ],
 )
 def test_pairs_of_any_two_languages(write: Write, name: str, text: str, options: Options, ending: str) -> None:
@@ -64,6 +70,19 @@ def test_two_aligned_files(write: Write, names: tuple[str, str], options: Option
     own = open_set("pairs", ",".join(map(str, files)), options)
     assert own.subset == name and own.languages == ("de", "tr") and len(own.checksums) == 2
     assert load_pairs(own).targets == ["bir", "iki"]
+
+
+def test_blank_lines_at_the_end_of_two_files_are_no_pairs(write: Write) -> None:
+    files = [write(name, f"{text}\n\n\r\n") for name, text in (("faq.de", "eins\n\nzwei"), ("faq.tr", "bir\n\niki"))]
+    pairs = load_pairs(open_set("pairs", ",".join(map(str, files))))
+    assert (pairs.sources, pairs.targets) == (["eins", "", "zwei"], ["bir", "", "iki"])  # aligned lines stay aligned
+
+
+def test_text_that_looks_special_stays_as_it_is(write: Write) -> None:
+    rows = [('"zitat"', "'alıntı'"), ("a,b;c", '"'), ("=1+1", "  iki "), ("de", "iki")]
+    own = open_set("pairs", write("faq.de-tr.tsv", "".join(f"{de}\t{tr}\n" for de, tr in rows)))
+    pairs = load_pairs(own)
+    assert list(zip(pairs.sources, pairs.targets, strict=True)) == rows
 
 
 def test_scored_pairs_of_any_scale(write: Write) -> None:
