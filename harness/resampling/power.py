@@ -14,7 +14,7 @@ from statistics import NormalDist
 HALF, FOUR_OF_FIVE = 0.5, 0.8
 """Powers: what is found in half of the cases or less will usually go unseen; 0.8 is what studies are planned for."""
 
-_FIXED_POINT = 0.9  # above this p, the error of p makes more than a tenth of what it says of a standard error
+_LARGEST_P = 0.9  # above this p, the error of p makes more than a tenth of what it says of a standard error
 
 
 def minimum_detectable(standard_error: float, level: float, power: float) -> float | None:
@@ -28,11 +28,14 @@ def minimum_detectable(standard_error: float, level: float, power: float) -> flo
     return (normal.inv_cdf(1 - level / 2) + normal.inv_cdf(power)) * standard_error
 
 
-def standard_error_of(difference: float, p: float, resamples: int) -> float | None:
+def standard_error_of(difference: float, p: float, resamples: int, items: int) -> float | None:
     """The standard error of a difference from its p-value, where nothing else is kept of the test.
 
-    None where the p-value does not tell it: it is near 1, or near the lowest that so many resamples can give.
+    None where the p-value does not tell it: it is near 1, or near the lowest that so many resamples can give, or the
+    difference is so large for so few items that it widens what the randomisation draws (by more than a twentieth: of a
+    mean, the spread of these is the root of s^2 + d^2 / n).
     """
-    if not 20 / (resamples + 1) <= p <= _FIXED_POINT:
+    if not 20 / (resamples + 1) <= p <= _LARGEST_P:
         return None
-    return abs(difference) / NormalDist().inv_cdf(1 - p / 2)
+    z = NormalDist().inv_cdf(1 - p / 2)
+    return abs(difference) / z if z**2 < 0.1 * items else None

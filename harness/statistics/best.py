@@ -26,6 +26,7 @@ Note = Callable[[str], None]
 """Takes a message for the user."""
 
 _RESAMPLES = 10_000
+_ENOUGH = 50
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Answer:
         standing: which of them are the best, as on a board.
         alpha: level of the tests.
         errors: standard errors of the differences to the first contender, as far as they are known.
-        is_bound: they are not known; the errors are upper bounds of them, from the encoders' own intervals.
+        is_bound: they are not known; the errors are about what they are at most, from the encoders' own intervals.
         some: by encoder that was measured on some of these sets, on which.
         none: encoders that were measured on none of them.
         left_out: chosen sets that too few encoders have.
@@ -277,7 +278,10 @@ class _Tests:
         if pair in self._errors:
             return self._errors[pair]
         p = self.p.get(pair, nan)
-        return None if isnan(p) else standard_error_of(values[leader] - values[name], p, self._resamples)
+        if isnan(p):
+            return None
+        items = sum(record.n for record in self._records[name])
+        return standard_error_of(values[leader] - values[name], p, self._resamples, items)
 
     def measured_error(self, leader: str, name: str) -> list[float]:
         """The same from the rows of the two; empty where they are not there."""
@@ -292,11 +296,13 @@ class _Tests:
         return [test.standard_error for test in tests.values()]
 
     def bound(self, leader: str, name: str, level: float) -> float | None:
-        """What the standard error of the difference is at most, from both intervals; None where one lacks.
+        """About what the standard error of the difference is at most, from both intervals; None where one lacks.
 
-        It would be that of encoders that err independently; on the same items they rather err together.
+        It would be that of encoders that err independently; on the same items they rather err together. Intervals of
+        few items are too uneven for it.
         """
-        if not {leader, name} <= self.intervals.keys():
+        items = sum(record.n for record in self._records[name])
+        if items < _ENOUGH or not {leader, name} <= self.intervals.keys():
             return None
         width = 2 * NormalDist().inv_cdf((1 + level) / 2)
         return hypot(*((high - low) / width for low, high in (self.intervals[leader], self.intervals[name])))

@@ -56,11 +56,12 @@ def test_a_p_value_tells_the_standard_error_where_it_can() -> None:
     told = 0
     for _ in range(40):
         (test,) = paired_tests(planted(4.0, 0.3, rng), [(0, 1)], plan)
-        error = standard_error_of(test.difference, test.p, plan.resamples)
+        error = standard_error_of(test.difference, test.p, plan.resamples, N)
         if error is not None:
             told += 1
             # The randomisation's own spread has the squared difference in it.
             expected = math.sqrt(test.standard_error**2 + test.difference**2 / N)
             assert error == pytest.approx(expected, rel=0.12)
     assert told > 20
-    assert standard_error_of(3.0, 1 / 10_001, 10_000) is None and standard_error_of(0.01, 0.95, 10_000) is None
+    for p, items in ((1 / 10_001, 1000), (0.95, 1000), (0.01, 12)):
+        assert standard_error_of(3.0, p, 10_000, items) is None

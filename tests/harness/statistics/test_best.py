@@ -123,6 +123,33 @@ def test_a_single_set_and_a_stored_average_need_no_rows(tmp_path: Path) -> None:
     assert [c.value for c in found.contenders] == [c.value for c in with_rows.contenders]
 
 
+def test_a_large_difference_on_few_items_is_measured_where_it_can_be(tmp_path: Path) -> None:
+    sizes = {"a": 0.9, "b": 0.35}
+    kept = {name: tatoeba(14, right, 20 + k) for k, (name, right) in enumerate(sizes.items())}
+    for name, of in kept.items():
+        store_measured(tmp_path, name, {"deu": of}, "tatoeba", n=14)
+    update_statistics(ResultStore(tmp_path), [get_task("tatoeba")])
+    right = [(of["found_en_xx"] == of["item"]).astype(float) for of in kept.values()]
+    expected = 100 * np.std(right[0] - right[1]) / math.sqrt(14)
+    found = asked(tmp_path)
+    assert found.n_tests == 1 and 0.002 < found.contenders[1].p < 0.05
+    assert found.errors == pytest.approx([expected], rel=0.03) and not found.is_bound
+    shutil.rmtree(tmp_path / "rows")
+    assert not asked(tmp_path).errors  # neither the p-value nor the intervals of so few tell it
+
+
+def test_where_only_intervals_are_known_they_give_a_bound(tmp_path: Path) -> None:
+    for name, right in (("a", 0.85), ("b", 0.5)):  # the same seed: where a errs, b errs too
+        store_measured(tmp_path, name, {"deu": tatoeba(200, right, 5)}, "tatoeba", n=200)
+    update_statistics(ResultStore(tmp_path), [get_task("tatoeba")])
+    measured = asked(tmp_path)
+    shutil.rmtree(tmp_path / "rows")
+    found = asked(tmp_path)
+    assert not measured.is_bound and found.is_bound
+    assert 1.1 * measured.errors[0] < found.errors[0] < 2 * measured.errors[0]
+    assert "is found in about 4 of 5 cases or more" in text(Question((), (), tmp_path, FACTS), [found])
+
+
 def test_packed_rows_do_as_well(root: Path) -> None:
     loose = asked(root)
     for encoder in RIGHT:
