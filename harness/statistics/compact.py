@@ -97,6 +97,8 @@ def packed(rows: Iterable[tuple[Result, Rows]]) -> bytes:
     for record, columns in sorted(rows, key=lambda item: item[0].key):
         encoded = [_encoded(name, column, record.key) for name, column in columns.items()]
         n = len(next(iter(columns.values()))) if columns else 0
+        if any(column.shape != (n,) for column in columns.values()):
+            raise InputError(f"{record.key}: the columns of its rows differ in length; measure it again")
         sets.append(_Set(record.task, record.subset, digest(record), n, [column for column, _ in encoded]))
         if sets[-1].n_bytes > _LARGEST:
             raise InputError(f"{record.key}: {n:,} rows are too many for {FILE}; leave its per-item rows in rows/")
