@@ -57,6 +57,12 @@ COMMANDS: dict[str, list[list[str]]] = {
     "results/speed/*.json": [OF_RESULTS[0], OF_RESULTS[2], OF_RESULTS[5], ["speed", "no-such-encoder", *RESULTS]],
     "results/imported/*/*/*.json": [OF_RESULTS[1], OF_RESULTS[5]],
     "results/rows/*/*/*.npz": [["run", *RUN[1:], "--task", "sts17"], [*CHECK, "--run", "others"]],
+    "packed/records/*/rows.zip": [
+        ["rows", "--results", "packed"],
+        ["rows", "--results", "packed", "--pack"],
+        ["best", "--results", "packed"],
+        [*RUN[:-1], "packed", "--task", "sts17", "--save-rows"],
+    ],
     "mteb/*/*/*.json": [["import", "mteb", *RESULTS], ["import", "mteb/LaBSE/0123456789/STS17.json", *RESULTS]],
     "cache/vectors/*/*.shard": [[*RUN, "--fresh", "--task", "sts17"], ["cache", "size"]],
     "data/*/*": [[*RUN, "--results", "new"], CHECK, ["data", "verify", "--data-dir", "data"]],
@@ -103,6 +109,11 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         assert leaderboard_here("import", "mteb", *RESULTS) == 0
         SpeedStore("results").merge(measurement("chargrams", 0.001))
         shutil.copytree("results", "others")
+        shutil.copytree("results", "packed")
+        assert leaderboard_here("run", "--encoder", "chargrams?dim=32&name=second", *RUN[3:-1], "packed") == 0
+        assert leaderboard_here("rows", "--pack", "--results", "packed") == 0
+        for folder_of_rows in ("packed/rows", "packed/statistics"):
+            shutil.rmtree(folder_of_rows)
         yield folder
 
 
@@ -168,6 +179,8 @@ def mutate(path: Path, chance: random.Random) -> str:
     ways: list[Callable[[Path, random.Random], str]] = [_flip, _cut, _insert, _zeros, _swap, _other_kind]
     if path.suffix == ".json":
         ways += [_value] * 12 + [_raw] * 3
+    elif path.name == "rows.zip":
+        ways += [_index] * 12
     elif path.parts[-2] != "site" and path.suffix not in (".npz", ".shard"):
         ways += [_text] * 8
     elif path.suffix == ".npz":
@@ -306,3 +319,23 @@ def _array(path: Path, chance: random.Random) -> str:
     np.savez(buffer, **columns)
     path.write_bytes(buffer.getvalue())
     return f"column {key} {way}"
+
+
+def _index(path: Path, chance: random.Random) -> str:
+    """Packed rows whose index says something else."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    index = path.with_name("index.json")
+    index.write_bytes(members["index.json"])
+    done = chance.choice([_value, _value, _value, _raw_index])(index, chance)
+    members["index.json"] = index.read_bytes()
+    index.unlink()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return done
+
+
+def _raw_index(path: Path, chance: random.Random) -> str:
+    path.write_text(new := chance.choice(RAW))
+    return f"{new:.20}"

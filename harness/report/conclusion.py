@@ -8,6 +8,7 @@ from math import isnan
 from harness.core.names import Subset
 from harness.protocol.described import described, metric_of, title_of
 from harness.report.cells import Cell, CellKind, p_is
+from harness.report.detectable import unseen_of
 from harness.resampling.bootstrap import Interval
 from harness.statistics.comparison import Comparison, ComparisonKind, Difference, WinTieLoss, win_tie_loss
 
@@ -15,9 +16,13 @@ from harness.statistics.comparison import Comparison, ComparisonKind, Difference
 def conclusion(comparisons: Sequence[Comparison], encoders: Sequence[str], alpha: float) -> str:
     """What may be concluded at level alpha: over the sets, of each task's main average, of differences (language bias).
 
-    It is one sentence for two encoders, and one for each of these subjects for more.
+    It is one sentence for two encoders, and one for each of these subjects for more. Then it says how small a
+    difference the averages can show; of a task without one, the sets.
     """
     averages, biases = headlines(comparisons, "average"), headlines(comparisons, "bias")
+    sets = [c for c in comparisons if c.kind == "set" and c.differences]
+    sets = [c for c in sets if c.task not in {average.task for average in averages}]
+    reach = unseen_of([*averages, *sets], encoders, alpha)
     if len(encoders) == 2:
         first, second = encoders
         counts = win_tie_loss(comparisons, first, second, alpha)
@@ -31,13 +36,17 @@ def conclusion(comparisons: Sequence[Comparison], encoders: Sequence[str], alpha
             parts.append(f"no claim can be made of the other {f'{ties} sets' if ties > 1 else 'one'}")
         if untested:
             parts.append(f"{untested} more could not be compared")
-        return "; ".join(parts) + "."
+        return " ".join(["; ".join(parts) + ".", *map(_sentence, reach)])
     parts = [
         *_best_on_sets(comparisons, encoders),
         *(_best_on_average(c, alpha) for c in averages),
         *(_on_bias(c, encoders) for c in biases),
     ]
-    return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts)
+    return " ".join(map(_sentence, [*parts, *reach]))
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def value_cell(interval: Interval, kind: CellKind = "score", *, is_best: bool = False) -> Cell:

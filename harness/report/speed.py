@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from string import ascii_lowercase
@@ -14,7 +13,7 @@ from harness.report.markdown import markdown
 from harness.report.provenance import commit_text, hardware_text, versions_text
 from harness.report.tables import short_fingerprint
 from harness.results.records import Result
-from harness.speed.store import Figure, Measurement, Way, figure
+from harness.speed.store import Figure, Measurement, Way, choose, figure
 
 _LENGTHS = ("short", "medium", "long")
 _MB = 1e6
@@ -178,37 +177,22 @@ def setup_text(one: Measurement) -> str:
 
 def cost_columns(encoders: Sequence[str], results: Iterable[Result], measured: Iterable[Measurement]) -> Costs:
     """What stands beside the scores of encoders; see `Costs`."""
-    by_encoder: dict[str, list[Measurement]] = {}
-    for one in measured:
-        if one.encoder in encoders:
-            by_encoder.setdefault(one.encoder, []).append(one)
     fingerprints = {(result.encoder, result.fingerprint) for result in results}
-
-    def is_of_scores(one: Measurement) -> bool:
-        return (one.encoder, one.fingerprint) in fingerprints
-
-    everything = [one for of_one in by_encoder.values() for one in of_one]
-    frequent = Counter(_comparable(one) for one in [*filter(is_of_scores, everything)] or everything)
-    usual = min(frequent.items(), key=lambda item: (-item[1], item[0]))[0] if frequent else ("", "")
-    chosen = {
-        encoder: max(of_one, key=lambda one: (is_of_scores(one), _comparable(one) == usual, one.created))
-        for encoder, of_one in by_encoder.items()
-    }
+    chosen, usual = choose((one for one in measured if one.encoder in encoders), fingerprints)
     marks: dict[str, str] = {}
     notes: list[Note] = []
     for encoder, one in sorted(chosen.items()):
         fingerprint = short_fingerprint(one.fingerprint)
-        texts = [] if is_of_scores(one) else [f"of other weights or options than the scores ({fingerprint})"]
-        if _comparable(one) != usual:
-            texts.append(f"measured on {setup_text(one)}" + (f", texts {one.texts}" if one.texts != usual[1] else ""))
+        is_of_scores = (encoder, one.fingerprint) in fingerprints
+        texts = [] if is_of_scores else [f"of other weights or options than the scores ({fingerprint})"]
+        if usual and one.conditions != usual.conditions:
+            texts.append(
+                f"measured on {setup_text(one)}" + (f", texts {one.texts}" if one.texts != usual.texts else "")
+            )
         if texts:
             marks[encoder] = f"[{ascii_lowercase[len(marks) % 26]}]"
             notes.append(Note(f"{marks[encoder]} {encoder}: speed and memory {'; '.join(texts)}"))
-    return Costs(chosen, marks, usual[0], notes)
-
-
-def _comparable(one: Measurement) -> tuple[str, str]:
-    return setup_text(one), one.texts
+    return Costs(chosen, marks, setup_text(usual) if usual else "", notes)
 
 
 class Costs:

@@ -29,8 +29,9 @@ class PairedTest:
         p: the p-value by approximate randomisation.
         effect_size: the difference in standard deviations of its per-item influence. For a mean it is Cohen's d_z
             (mean of the paired differences over their standard deviation); 0 where nothing differs.
-        units: number of units that were drawn. With fewer than three in a stratum, interval, p-value and effect
-            size are NaN.
+        units: number of units that were drawn. With fewer than three in a stratum, interval, p-value, effect size
+            and standard error are NaN.
+        standard_error: of the difference, the standard deviation of its bootstrap draws.
     """
 
     difference: float
@@ -39,6 +40,7 @@ class PairedTest:
     p: float
     effect_size: float
     units: int
+    standard_error: float
 
 
 def paired_tests(
@@ -57,7 +59,8 @@ def paired_tests(
         difference = replicates.difference(i, j)
         (interval,) = bca_interval(difference)
         size = float(effect_size(difference)[0])
-        comparisons.append(PairedTest(interval.value, interval.low, interval.high, p, size, sample.units.total))
+        error = float(difference.draws.std()) if sample.units.can_be_resampled else np.nan
+        comparisons.append(PairedTest(interval.value, interval.low, interval.high, p, size, sample.units.total, error))
     return comparisons
 
 

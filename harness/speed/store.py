@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from operator import attrgetter
@@ -131,6 +132,11 @@ class Measurement:
         """The machine, its device and the threads: figures of the same setup are comparable."""
         return (*sorted(self.hardware.items(), key=lambda item: item[0]), ("threads", self.threads))
 
+    @property
+    def conditions(self) -> tuple[object, ...]:
+        """The setup and the texts: what speeds depend on beside the encoder."""
+        return self.setup, self.texts
+
     def cell(self, way: Way, length: str = "medium", batch: int | None = None) -> Cell | None:
         """The cell of one way and length (and, for the way `batch`, of one batch size), if it was measured."""
         fitting = (c for c in self.cells if (c.way, c.length) == (way, length) and batch in (None, c.batch))
@@ -145,6 +151,36 @@ class Measurement:
         cells = [(self.cell(way, length, batch), other.cell(way, length, batch)) for length in get_args(Length)]
         by_length = [mine.ratios(theirs) for mine, theirs in cells if mine and theirs]
         return figure(map(geometric_mean, zip(*by_length, strict=False)))
+
+
+def choose(
+    measured: Iterable[Measurement], fingerprints: Collection[tuple[str, str]]
+) -> tuple[dict[str, Measurement], Measurement | None]:
+    """By encoder, one of its measurements; and one of the setup and texts that most have (None of no measurements).
+
+    Of several measurements of an encoder the one counts that is of the weights of the scores, and then of the usual
+    setup and texts.
+
+    fingerprints: of the scores, with the encoder's name before each.
+    """
+    by_encoder: dict[str, list[Measurement]] = {}
+    for one in measured:
+        by_encoder.setdefault(one.encoder, []).append(one)
+
+    def is_of_scores(one: Measurement) -> bool:
+        return (one.encoder, one.fingerprint) in fingerprints
+
+    everything = [one for of_one in by_encoder.values() for one in of_one]
+    counted = [*filter(is_of_scores, everything)] or everything
+    frequent = Counter(one.conditions for one in counted)
+    usual = min(counted, key=lambda one: (-frequent[one.conditions], str(one.conditions)), default=None)
+    chosen = {
+        encoder: max(
+            of_one, key=lambda one: (is_of_scores(one), bool(usual and one.conditions == usual.conditions), one.created)
+        )
+        for encoder, of_one in by_encoder.items()
+    }
+    return chosen, usual
 
 
 class SpeedStore:

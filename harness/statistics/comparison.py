@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from math import isnan
 from typing import Literal
 
 from harness.protocol.described import metric_of, subset_order
@@ -28,12 +29,14 @@ class Difference:
         first, second: the encoders.
         test: of first minus second.
         p_holm: the p-value corrected by Holm over all sets (or averages, or biases) that these two are compared on.
+        n_tests: the tests that it is corrected over.
     """
 
     first: str
     second: str
     test: PairedTest
     p_holm: float
+    n_tests: int = 1
 
     def outcome(self, alpha: float) -> WinTieLoss:
         """The outcome for the first encoder at the corrected level; what cannot be tested is a tie."""
@@ -48,7 +51,7 @@ class Difference:
         t = self.test
         # 0 - x and not -x, which makes -0.0 of 0.0.
         swapped = replace(t, difference=0 - t.difference, low=0 - t.high, high=0 - t.low, effect_size=0 - t.effect_size)
-        return Difference(self.second, self.first, swapped, self.p_holm)
+        return replace(self, first=self.second, second=self.first, test=swapped)
 
 
 @dataclass(frozen=True)
@@ -180,11 +183,16 @@ def _corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
         for d in c.differences:
             families.setdefault((c.kind, d.first, d.second), []).append(d.test.p)
     adjusted = {key: iter(holm(p)) for key, p in families.items()}
+    n_tests = {key: sum(not isnan(value) for value in p) for key, p in families.items()}
     against_zero = iter(holm([p for c in comparisons for p in c.p_zero.values()]))
     return [
         replace(
             c,
-            differences=tuple(replace(d, p_holm=next(adjusted[c.kind, d.first, d.second])) for d in c.differences),
+            differences=tuple(
+                replace(d, p_holm=next(adjusted[key]), n_tests=n_tests[key])
+                for d in c.differences
+                for key in [(c.kind, d.first, d.second)]
+            ),
             p_zero={encoder: next(against_zero) for encoder in c.p_zero},
         )
         for c in comparisons

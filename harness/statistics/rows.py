@@ -1,6 +1,7 @@
 """Per-item rows on disk: `RESULTS/rows/ENCODER/TASK/SUBSET.npz`, or `.jsonl` or `.parquet` where a run asks for it.
 
 A run keeps them, so that other encoders can be tested against this one later, and intervals computed without measuring.
+Where a file is absent, `harness.statistics.compact` may have its rows.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.errors import InputError, MissingExtraError
-from harness.core.files import refuse_way_out, write_atomically, writing
+from harness.core.errors import HarnessError, InputError, MissingExtraError, one_line
+from harness.core.files import locked, refuse_way_out, write_atomically, writing
 from harness.core.names import check_name
 from harness.core.text import iter_lines
+from harness.protocol import get_task
 from harness.protocol.task import Rows, Task
 from harness.results.records import Identity, RecordKey, Result, ResultStore
+from harness.results.statistics import digest
+from harness.statistics.compact import compact_file, compact_rows, compact_sets, has_compact_rows, packed
 
 FORMATS = ("npz", "jsonl", "parquet")
 """Compact, for `numpy.load`; one JSON object per line; Parquet."""
@@ -34,8 +38,14 @@ def rows_file(results: Path, key: RecordKey, file_format: str) -> Path:
 
 
 def has_rows(results: Path, key: RecordKey, file_format: str | None = None) -> bool:
-    """Whether the rows of a record are kept, in that format or in any."""
-    return any(rows_file(results, key, name).is_file() for name in ([file_format] if file_format else FORMATS))
+    """Whether the rows of a record are kept, in that format or in any; those that are packed count as npz.
+
+    Raises:
+        InputError: the file of packed rows is damaged.
+    """
+    if any(rows_file(results, key, name).is_file() for name in ([file_format] if file_format else FORMATS)):
+        return True
+    return file_format in (None, "npz") and has_compact_rows(results, key)
 
 
 def save_rows(results: Path, key: RecordKey, rows: Rows, file_format: str = "npz") -> None:
@@ -118,11 +128,12 @@ def rows_of(results: Path, task: Task, record: Result) -> Rows | None:
     """The per-item rows of a stored record; None if they were not kept. Raises as `stored_rows`."""
     paths = (rows_file(results, record.key, name) for name in FORMATS)
     path = next((path for path in paths if path.is_file()), None)
-    if path is None:
+    rows = compact_rows(results, record) if path is None else None
+    if path is None and rows is None:
         return None
     try:
-        rows = _read_rows(path)
-        metrics = task.aggregate(rows)
+        rows = rows if path is None else _read_rows(path)
+        metrics = task.aggregate(rows or {})
         # A later version of the task may measure more.
         is_same = all(round(metrics[name], 6) == value for name, value in record.metrics.items())
     except MissingExtraError:
@@ -130,8 +141,72 @@ def rows_of(results: Path, task: Task, record: Result) -> Rows | None:
     except Exception:  # damaged in any way: a line that is no record, a column that is not there, pyarrow's errors
         is_same = False
     if not is_same:
-        raise InputError(f"{path}: not the rows of the stored result; measure again with `run --fresh --save-rows`")
+        where = path or compact_file(results, record.encoder)
+        raise InputError(f"{where}: not the rows of the stored result; measure again with `run --fresh --save-rows`")
     return rows
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of an encoder's rows.
+
+    Attributes:
+        n_sets: stored results, without averages.
+        n_loose, loose_bytes: sets with a file below `rows/`, and its size.
+        n_packed, packed_bytes: sets with rows of the result as it is now in the packed file, and the size of the file.
+        missing: the results without rows, of any kind.
+    """
+
+    n_sets: int
+    n_loose: int
+    loose_bytes: int
+    n_packed: int
+    packed_bytes: int
+    missing: tuple[Result, ...]
+
+
+def kept_rows(store: ResultStore, encoder: str) -> Kept:
+    """What is kept of an encoder's rows. Raises InputError for a damaged file of packed rows."""
+    records = [record for record in store.load(encoder) if not record.parts]
+    paths = {
+        r.key: [path for name in FORMATS if (path := rows_file(store.root, r.key, name)).is_file()] for r in records
+    }
+    digests = compact_sets(store.root, encoder)
+    packed = [record for record in records if digests.get((record.task, record.subset)) == digest(record)]
+    file = compact_file(store.root, encoder)
+    return Kept(
+        n_sets=len(records),
+        n_loose=sum(map(bool, paths.values())),
+        loose_bytes=sum(path.stat().st_size for of_record in paths.values() for path in of_record),
+        n_packed=len(packed),
+        packed_bytes=file.stat().st_size if file.is_file() else 0,
+        missing=tuple(record for record in records if not paths[record.key] and record not in packed),
+    )
+
+
+def pack_rows(store: ResultStore, encoder: str) -> list[str]:
+    """Write all rows that are kept of an encoder to its packed file; returns why some of them were left out.
+
+    Raises:
+        InputError: none can be packed, the packed file that is there is damaged, or the folder cannot be written.
+    """
+    file = compact_file(store.root, encoder)
+    chosen, failures = [], []
+    with writing(file), locked(store.records / ".lock"):  # the records must not change meanwhile
+        compact_sets(store.root, encoder)
+        for record in store.load(encoder):
+            try:
+                rows = None if record.parts else rows_of(store.root, get_task(record.task), record)
+            except HarnessError as error:
+                failures.append(one_line(error))
+                continue
+            if rows is not None:
+                chosen.append((record, rows))
+        if not chosen:
+            why = f" ({failures[0]})" if failures else "; `leaderboard run --save-rows` measures again what has none"
+            raise InputError(f"{store.root} has no rows of {encoder} to pack{why}")
+        write_atomically(file, packed(chosen))
+    return failures
 
 
 def _read_rows(path: Path) -> Rows:

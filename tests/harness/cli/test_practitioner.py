@@ -102,7 +102,19 @@ def test_three_sets_and_three_encoders(leaderboard: Leaderboard, tmp_path: Path,
     assert shown.returncode == 0
     for heading in ("Own pairs", "Own scored pairs", "Own retrieval", *ENCODERS):
         assert heading in shown.stdout
-    # The place for `leaderboard best --language de --language tr`, which answers the question in one screen.
+
+    best = leaderboard("best", "--language", "de", "--language", "tr")
+    assert best.returncode == 0, best.stderr
+    lines = best.stdout.splitlines()
+    assert len(lines) <= 24 and max(map(len, lines)) <= 100
+    for (task, (subset, n)), title in zip(
+        named.items(), ("Own pairs", "Own scored pairs", "Own retrieval"), strict=True
+    ):
+        (place,) = [
+            i for i, line in enumerate(lines) if line.startswith(f"{title}, ") and f"; {subset}; {n} items" in line
+        ]
+        highest = max(ENCODERS, key=lambda name: (scores[name, task, subset], name != "student"))
+        assert f": {highest} (" in lines[place + 1]
 
     cited = leaderboard("cite").stdout
     assert "% your own, or another package's: data set faq" in cited and "@inproceedings{yang-etal-2020" in cited

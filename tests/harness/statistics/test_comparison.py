@@ -156,11 +156,19 @@ def test_the_sentence_about_two(two):
     _, compared = two
     text = conclusion(compared, ["first", "second"], 0.05)
     d = compared[3].differences[0].test
+    # The draws of a mean over sets without shared items: the sum of their variances over nine.
+    sets = [one.differences[0].test.standard_error for one in compared[:3]]
+    assert d.standard_error == pytest.approx(math.sqrt(sum(error**2 for error in sets)) / 3, rel=0.05)
+    points = [(1.95996 + power) * d.standard_error for power in (0, 0.84162)]
     assert text == (
         "first is better than second on 1 of 3 sets and worse on 1; on avg-same the difference (first - second) is "
         f"{d.difference:+.1f} [{d.low:+.1f}, {d.high:+.1f}], p = {d.p:.3f}, which allows no claim; "
-        "no claim can be made of the other one."
+        f"no claim can be made of the other one. With 360 items (avg-same) a difference below {points[0]:.1f} points "
+        f"will usually go unseen; one of {points[1]:.1f} is found in four of five cases (tests at 0.05)."
     )
+    of_set, *_, entry = entries(compared, ["first", "second"], PLAN)
+    assert (of_set["n_tests"], entry["n_tests"]) == (3, 1) and of_set["mde_level"] == pytest.approx(0.05 / 3)
+    assert [entry["mde_50"], entry["mde_80"]] == pytest.approx(points, rel=1e-4) and entry["mde_level"] == 0.05
     # Turned round, the same is said of the other.
     turned = conclusion(compared, ["second", "first"], 0.05)
     assert f"the difference (second - first) is {-d.difference:+.1f} [{-d.high:+.1f}, {-d.low:+.1f}]" in turned
@@ -180,7 +188,8 @@ def test_the_sentence_about_one_set(errors, start):
         for k, (name, error) in enumerate(zip("ab", errors, strict=True))
     ]
     compared = compare_rows([planned("sts17", "en-en")], measured, PLAN)
-    assert conclusion(compared, ["a", "b"], 0.05) == start
+    text = conclusion(compared, ["a", "b"], 0.05)
+    assert text.startswith(f"{start} With 120 items (en-en) a difference below ")
 
 
 def test_an_encoder_against_itself_wins_nothing():
@@ -234,7 +243,8 @@ def test_more_than_two_are_held_against_the_best(three):
             f"p {'' if '<' in cells[5].text else '= '}{cells[5].text})".replace("<", "< ")
         )
     said = "".join(f"; {group}: {', '.join(own)}" for group, own in parts.items() if own)
-    assert text.endswith(f"On avg-same the best is {best}{said}.")
+    assert f"On avg-same the best is {best}{said}. With 360 items (avg-same) a difference below " in text
+    assert text.endswith(" is found in four of five cases (tests at 0.025, the strictest level of Holm over 2).")
     sample = average([correlation([own.rows["sts17", subset] for own in measured]) for subset in SAME])
     expected = rank_intervals(bootstrap(sample, PLAN))
     found = {row.cells[0].text: tuple(cell.text for cell in row.cells[2:]) for row in ranks.rows}

@@ -1,0 +1,287 @@
+"""Which encoder is best, in words that are never stronger than the tests, and as JSON."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+from harness.core.escaping import json_text, terminal
+from harness.core.names import Subset
+from harness.data.languages import standard_language
+from harness.protocol.described import described, metric_of, title_of
+from harness.protocol.languages import languages_of
+from harness.report.cells import MISSING, p_is
+from harness.report.detectable import points, reach
+from harness.report.tables import tag_notes
+from harness.statistics.best import Answer, Contender
+from harness.statistics.candidates import Facts
+
+_WIDTH = 100
+_LISTED, _ROWS = 6, 3
+_FASTER = 1.1  # times; what is less may be the noise of measuring speed
+
+
+@dataclass(frozen=True)
+class Question:
+    """What was asked, and what it was answered from.
+
+    Attributes:
+        languages, subsets: that were asked for; empty: all.
+        results: the folder.
+        facts: of all stored encoders.
+        left_out: by encoder that is not what was wished for, why.
+        notes: what else is to be said.
+    """
+
+    languages: Sequence[str]
+    subsets: Sequence[str]
+    results: Path
+    facts: Mapping[str, Facts]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+def text(question: Question, answers: Sequence[Answer]) -> str:
+    """The answers within 100 columns; commands may be longer."""
+    lines = [line for answer in answers for line in _block(answer, question)]
+    for part in _closing(question, answers):
+        lines += _wrapped(part, "")
+    for command in rows_commands(question, answers):
+        lines += ["not tested for want of per-item rows; this makes them:", f"  {command}"]
+    return terminal("\n".join(lines))
+
+
+def _closing(question: Question, answers: Sequence[Answer]) -> list[str]:
+    """What is said of all tasks together."""
+    closing = []
+    if question.left_out:
+        closing.append(f"left out: {_listed(f'{name} ({why})' for name, why in question.left_out.items())}")
+    closing.append("; ".join(note.plain for note in tag_notes(subset for a in answers for subset in a.subsets)))
+    closing += question.notes
+    lack = [c for answer in answers for c in answer.contenders if c.encoder in answer.without_rows]
+    if objects := sorted({c.encoder for c in lack if not c.records[0].spec}):
+        remedy = 'evaluate(..., save_rows="npz") keeps them'
+        closing.append(f"measured through the Python API without rows: {_listed(objects)}; {remedy}")
+    return closing
+
+
+def verdict(answer: Answer, facts: Mapping[str, Facts]) -> str:
+    """What may be said of a task in one sentence."""
+    leader, *others = answer.contenders
+    first = f"{leader.encoder} ({leader.value:.1f})"
+    if not others:
+        return f"only {first} was measured on this: there is nothing to compare it with"
+    found, alpha = answer.standing, answer.alpha
+    equal = [c for c in others if c.encoder in found.equals]
+    lower = [c for c in others if c not in equal]
+    tied = [c for c in lower if c.p >= alpha]
+    worse = [c for c in lower if c.p < alpha]
+    untested = [c for c in lower if isnan(c.p)]
+    if not answer.n_tests:
+        why = "with fewer than three items there are no tests" if found.p else "not tested"
+        return f"highest: {first}; {why}, so none can be called the best"
+    parts = [f"highest: {first}"]
+    if not (equal or tied or untested):
+        return f"best of {len(answer.contenders)}: {first}, better than {_names(worse)} (p < {alpha:g})"
+    if equal:
+        parts.append(f"with the same value: {_names(equal)}")
+    if tied:
+        parts.append(f"cannot be told from it: {_listed(_with_price(c, leader, facts) for c in tied)}")
+    if worse:
+        parts.append(f"worse: {_names(worse)} (p < {alpha:g})")
+    if untested:
+        parts.append(f"not tested against it: {_names(untested)}")
+    return "; ".join(parts)
+
+
+def cheaper(encoder: str, than: str, facts: Mapping[str, Facts]) -> list[str]:
+    """In what an encoder costs less than another, as far as it is known of both; speed by a tenth or more."""
+    mine, other = facts[encoder], facts[than]
+    words = []
+    if mine.sentences_per_s and other.sentences_per_s and mine.sentences_per_s > _FASTER * other.sentences_per_s:
+        words.append("faster")
+    if mine.size_bytes is not None and other.size_bytes is not None and mine.size_bytes < other.size_bytes:
+        words.append("smaller")
+    if mine.vector_bytes and other.vector_bytes and mine.vector_bytes < other.vector_bytes:
+        words.append("shorter vectors")
+    return words
+
+
+def lacking(contender: Contender, facts: Mapping[str, Facts]) -> list[str] | None:
+    """The languages of the sets that an encoder was not made for; None where its languages are not known."""
+    known = facts[contender.encoder].languages
+    on = {code for record in contender.records for code in languages_of(record)}
+    return None if known is None else sorted(on - known)
+
+
+def rows_commands(question: Question, answers: Iterable[Answer]) -> list[str]:
+    """The commands that make the rows which tests lack: one for published sets, one for the user's own."""
+    commands = []
+    lacks = [answer for answer in answers if answer.without_rows]
+    for is_own in (False, True):
+        of_kind = [a for a in lacks if (not getattr(described(a.task), "published", ())) is is_own]
+        chosen = {c.encoder: c.records[0].spec for a in of_kind for c in a.contenders if c.encoder in a.without_rows}
+        specs = sorted(filter(None, chosen.values()))
+        if not specs:
+            continue
+        is_sample = all(Subset.parse(s).is_sample for a in of_kind for s in a.subsets)
+        data = ["--sets", "YOUR-SETS.toml"] if is_own else ["--suite", "sample"] if is_sample else []
+        options = [
+            *(("--task", a.task) for a in of_kind),
+            *(("--language", code) for code in question.languages),
+            *(("--subset", name) for name in question.subsets),
+            *(("--encoder", spec) for spec in specs),
+        ]
+        where = [] if is_own or is_sample else ['--data-dir "$HARNESS_DATA"']
+        words = ["leaderboard", "run", "--save-rows", "--results", str(question.results), *data]
+        words += [word for option in options for word in option]
+        commands.append(" ".join([shlex.join(words[:5]), *where, shlex.join(words[5:])]))
+    return commands
+
+
+def as_json(question: Question, answers: Sequence[Answer]) -> str:
+    """The same as JSON: numbers in full precision, null where something is not known or was not tested."""
+    content = {
+        "languages": list(question.languages),
+        "subsets": list(question.subsets),
+        "results": str(question.results),
+        "tasks": [_entry(answer, question.facts) for answer in answers],
+        "left_out": dict(question.left_out),
+        "notes": list(question.notes),
+        "commands": rows_commands(question, answers),
+    }
+    return json_text(content, indent=2)
+
+
+def _entry(answer: Answer, facts: Mapping[str, Facts]) -> dict[str, Any]:
+    found = reach(answer.errors, answer.alpha, answer.n_tests)
+    return {
+        "task": answer.task,
+        "metric": answer.metric,
+        "subsets": list(answer.subsets),
+        "n": answer.n,
+        "answer": verdict(answer, facts),
+        # As in tables: with untested encoders these are the best of those that were tested.
+        "best": [c.encoder for c in answer.contenders if c.encoder in answer.standing.best],
+        "is_tested": bool(answer.n_tests) and not answer.standing.untested,
+        "alpha": answer.alpha,
+        "n_tests": answer.n_tests,
+        "mde_level": found.level if found else None,
+        "mde_50": list(found.half) if found else None,
+        "mde_80": list(found.most) if found else None,
+        "mde_is_upper_bound": answer.is_bound if found else None,
+        "encoders": [_contender(c, answer, facts) for c in answer.contenders],
+        "measured_on_some": {name: list(subsets) for name, subsets in answer.some.items()},
+        "not_measured": list(answer.none),
+        "subsets_left_out": list(answer.left_out),
+    }
+
+
+def _contender(c: Contender, answer: Answer, facts: Mapping[str, Facts]) -> dict[str, Any]:
+    of = facts[c.encoder]
+    numbers = {"value": c.value, "low": c.low, "high": c.high, "difference": c.difference, "p_holm": c.p}
+    return {
+        "encoder": c.encoder,
+        **{key: None if isnan(number) else number for key, number in numbers.items()},
+        "cheaper": cheaper(c.encoder, answer.contenders[0].encoder, facts),
+        "sentences_per_s": of.sentences_per_s,
+        "size_bytes": of.size_bytes,
+        "vector_bytes": of.vector_bytes,
+        "licence": of.licence,
+        "not_made_for": lacking(c, facts),
+    }
+
+
+def _block(answer: Answer, question: Question) -> list[str]:
+    """The lines of one task."""
+    facts = question.facts
+    metric = metric_of(answer.task, answer.metric)
+    sets = f"mean of {len(answer.subsets)} sets: " if len(answer.subsets) > 1 else ""
+    measure = f"{title_of(answer.task)}, {metric.title or metric.heading} x 100"
+    head = f"{measure}; {sets}{_listed(answer.subsets)}; {answer.n:,} items"
+    lines = [*_wrapped(head, ""), *_wrapped(verdict(answer, facts), "  ")]
+    # Those that may be the best. Where nothing is known of that, all.
+    shown = [c for c in answer.contenders if not c.p < answer.alpha]
+    lines += _rows(shown[:_ROWS], facts)
+    if more := shown[_ROWS:]:
+        lines += _wrapped(f"then {_listed(f'{c.encoder} {c.value:.1f}' for c in more)}", "  ")
+    lines += _wrapped(_reach(answer), "  ")
+    on = {code for contender in answer.contenders for record in contender.records for code in languages_of(record)}
+    absent = [f"no set on {code}" for code in map(standard_language, question.languages) if code not in on]
+    if answer.some:
+        absent.append(f"on {_some(answer)}")
+    if answer.none:
+        absent.append(f"not measured: {_listed(answer.none)}")
+    if answer.left_out:
+        absent.append(f"sets that too few have: {_listed(answer.left_out)}")
+    lacks = [(c.encoder, lacking(c, facts)) for c in shown[:_ROWS]]
+    if unfit := [f"{name} ({', '.join(codes)})" for name, codes in lacks if codes]:
+        absent.append(f"not made for: {_listed(unfit)}")
+    if unknown := [name for name, codes in lacks if codes is None]:
+        absent.append(f"languages not known: {_listed(unknown)}")
+    return [*lines, *_wrapped("; ".join(absent), "  ")]
+
+
+def _reach(answer: Answer) -> str:
+    found = reach(answer.errors, answer.alpha, answer.n_tests)
+    if found is None:
+        return ""
+    tests = f"(tests at {found.level:.2g})"
+    if answer.is_bound:
+        # Of a range of bounds the widest holds for all.
+        return f"a difference of {points((found.most[1],) * 2)} points is found in about 4 of 5 cases or more {tests}"
+    usually = f"differences below {points(found.half)} points usually go unseen"
+    return f"{usually}, {points(found.most)} are found in 4 of 5 cases {tests}"
+
+
+def _some(answer: Answer) -> str:
+    parts = [f"{len(subsets)} of these: {name}" for name, subsets in answer.some.items()]
+    return _listed(parts)
+
+
+def _rows(shown: Sequence[Contender], facts: Mapping[str, Facts]) -> list[str]:
+    """A line an encoder: value, interval, test against the highest, and what it costs; columns as wide as need be."""
+    lines = []
+    for c in shown:
+        of = facts[c.encoder]
+        interval = "" if isnan(c.low) else f"[{c.low:.1f}, {c.high:.1f}]"
+        test = "" if isnan(c.p) else p_is(c.p)
+        speed = MISSING if of.sentences_per_s is None else f"{of.sentences_per_s:,.0f}/s"
+        size = MISSING if of.size_bytes is None else f"{of.size_bytes / 1e6:,.0f} MB"
+        vector = MISSING if of.vector_bytes is None else f"{of.vector_bytes:,} B"
+        licence = of.licence or MISSING
+        lines.append([c.encoder, f"{c.value:.1f}", interval, test, speed, size, vector, licence])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    texts = (
+        [
+            cell.rjust(w) if i in (1, 4, 5, 6) else cell.ljust(w)
+            for i, (cell, w) in enumerate(zip(line, widths, strict=True))
+        ]
+        for line in lines
+    )
+    return ["  " + "  ".join(text for text, w in zip(line, widths, strict=True) if w).rstrip() for line in texts]
+
+
+def _with_price(contender: Contender, leader: Contender, facts: Mapping[str, Facts]) -> str:
+    words = cheaper(contender.encoder, leader.encoder, facts)
+    return contender.encoder + (f" ({', '.join(words)})" if words else "")
+
+
+def _names(contenders: Sequence[Contender]) -> str:
+    return _listed(c.encoder for c in contenders)
+
+
+def _listed(texts: Iterable[str]) -> str:
+    every = list(texts)
+    return ", ".join(every[:_LISTED]) + (f" and {len(every) - _LISTED} more" if len(every) > _LISTED else "")
+
+
+def _wrapped(line: str, indent: str) -> list[str]:
+    return textwrap.wrap(
+        line, _WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
