@@ -37,7 +37,6 @@ from numpy.typing import NDArray
 
 from baselines.adapters import sentence_transformer
 from baselines.adapters.huggingface import cached_snapshot
-from baselines.adapters.languages import languages_of
 from baselines.adapters.sentence_transformer import SentenceTransformerEncoder
 from harness.core.errors import InputError, MissingExtraError
 from harness.core.files import digest_of
@@ -372,7 +371,6 @@ def _alias(
     description: str,
     *,
     licence: str,
-    languages: tuple[str, ...],
     hub_id: str | None = None,
     **options: str,
 ) -> EncoderInfo:
@@ -384,7 +382,6 @@ def _alias(
         options=options,
         dim=384,
         licence=licence,
-        languages=languages,
         missing_mb=lambda location: 0.0 if hub_id and cached_snapshot(hub_id) else model.missing_mb,
         fetch=model.fetch,
     )
@@ -394,13 +391,11 @@ minilm = _alias(
     MINILM,
     "all-MiniLM-L6-v2, a small English SBERT model",
     licence="Apache-2.0",
-    languages=("en",),
     hub_id="sentence-transformers/all-MiniLM-L6-v2",
 )
 e5_small_q4 = _alias(
     E5_SMALL_Q4,
     "multilingual-e5-small with 4-bit weights, about 100 languages",
     licence="MIT",
-    languages=languages_of("xlmr"),
     prompt="query: ",
 )

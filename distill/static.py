@@ -191,7 +191,6 @@ student = EncoderInfo(
     location=str(STUDENT),
     dim=256,
     licence="CC-BY-NC-4.0",
-    languages=("ar", "de", "en", "es", "fr", "it", "ka", "nl", "ru", "sw", "tl", "tr", "tt", "zh"),
     extra="student",
     modules=("tokenizers", "safetensors"),
     runs_code=never,

@@ -372,7 +372,6 @@ student_transformer = EncoderInfo(
     backend="sentence-transformers",
     dim=384,
     licence="CC-BY-NC-4.0",
-    languages=("ar", "de", "en", "es", "fr", "it", "nl", "ru", "tr", "zh"),
     extra="torch",
     modules=("sentence_transformers",),
     recipe=lambda: None if STUDENT.is_dir() or _trained_here().is_dir() else TRAINING,

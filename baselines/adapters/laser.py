@@ -29,7 +29,6 @@ from typing import Any, Literal
 import numpy as np
 
 from baselines.adapters.huggingface import encode_by_length, legal_text, model_folder
-from baselines.adapters.languages import languages_of
 from harness.core.errors import InputError, LanguageError, MissingExtraError
 from harness.core.escaping import terminal_line
 from harness.core.threads import n_threads
@@ -337,7 +336,6 @@ laser = EncoderInfo(
     location_form="DIR",
     dim=1024,
     licence="BSD-3-Clause",
-    languages=languages_of("laser"),
     extra="laser",
     modules=("laserembeddings",),
     missing_mb=missing_mb,

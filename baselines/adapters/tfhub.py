@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from baselines.adapters.huggingface import legal_text
-from baselines.adapters.languages import languages_of
 from baselines.adapters.tfhub_cache import cached_model, find, handle_of, local_folder, quiet
 from harness.core.errors import InputError, one_line
 from harness.core.threads import n_threads
@@ -337,7 +336,7 @@ tfhub = EncoderInfo(
 )
 
 
-def _alias(handle: str, description: str, *, languages: str, dim: int, mb: float, **options: str) -> EncoderInfo:
+def _alias(handle: str, description: str, *, dim: int, mb: float, **options: str) -> EncoderInfo:
     """An alias of a model of tfhub.dev; `mb` is the size of its archives in MB (10^6 bytes)."""
     handles = [handle, *(value for key, value in options.items() if key == "preprocessor")]
     return replace(
@@ -348,7 +347,6 @@ def _alias(handle: str, description: str, *, languages: str, dim: int, mb: float
         options=options,
         dim=dim,
         licence="Apache-2.0",
-        languages=languages_of(languages),
         missing_mb=lambda location: 0.0 if all(map(cached_model, handles)) else mb,
         fetch=lambda: list(map(find, handles)),
     )
@@ -357,21 +355,18 @@ def _alias(handle: str, description: str, *, languages: str, dim: int, mb: float
 muse_tfhub = _alias(
     _MUSE,
     "mUSE (universal-sentence-encoder-multilingual v3, CNN), 16 languages",
-    languages="muse",
     dim=512,
     mb=257,
 )
 muse_large = _alias(
     _MUSE_LARGE,
     "mUSE large (universal-sentence-encoder-multilingual-large v3, Transformer), 16 languages: the paper's mUSE",
-    languages="muse",
     dim=512,
     mb=318,
 )
 labse_tfhub = _alias(
     _LABSE,
     "LaBSE from its authors' SavedModel, 109 languages",
-    languages="labse",
     dim=768,
     mb=1_750,
     preprocessor=_LABSE_PREPROCESSOR,

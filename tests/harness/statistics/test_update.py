@@ -165,8 +165,10 @@ def test_bucc_does_not_depend_on_who_else_is_on_the_board(tmp_path: Path) -> Non
 def test_the_average_of_bucc_resamples_each_pair_by_itself(tmp_path: Path) -> None:
     """Against SciPy's bootstrap of four independent samples; F1 of each pair is counted sentence by sentence."""
     bucc, pairs = get_task("bucc"), ("de-en", "fr-en", "ru-en", "zh-en")
-    rows = {name: {pair: mined(10 * i + k, right) for k, pair in enumerate(pairs)} for i, (name, right) in
-            enumerate((("good", 1.6), ("fair", 1.3)))}
+    rows = {
+        name: {pair: mined(10 * i + k, right) for k, pair in enumerate(pairs)}
+        for i, (name, right) in enumerate((("good", 1.6), ("fair", 1.3)))
+    }
     for name in rows:
         store_measured(tmp_path, name, {pair + "@mine": rows[name][pair] for pair in pairs}, "bucc")
     update_statistics(ResultStore(tmp_path), [bucc], Resampling(4000))
