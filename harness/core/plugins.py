@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.metadata import EntryPoint, entry_points
 
 from harness.core.errors import InputError, one_line, unknown_name
 
@@ -13,17 +12,11 @@ from harness.core.errors import InputError, one_line, unknown_name
 def offers(group: str) -> dict[str, list[EntryPoint]]:
     """The entry points of a group by name; several of one name where packages disagree on what it means."""
     entries: dict[str, list[EntryPoint]] = {}
-    for entry in _installed(tuple(sys.path)).select(group=group):
+    for entry in entry_points(group=group):
         same_name = entries.setdefault(entry.name, [])
         if all(entry.value != other.value for other in same_name):
             same_name.append(entry)
     return entries
-
-
-@cache
-def _installed(path: tuple[str, ...]) -> EntryPoints:
-    """All entry points: to look for one group reads as much."""
-    return entry_points()
 
 
 def load_offer(group: str, name: str, what: str) -> tuple[object, str]:

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from harness.core.errors import HarnessError, InputError
+from harness.core.errors import InputError
 from harness.core.plugins import offers
 from harness.core.schema import read_toml
-from harness.encoders.spec import parse_spec
 
 GROUP = "harness.encoders"
 _FILE = "encoder_languages.toml"
@@ -26,26 +25,6 @@ _FILE = "encoder_languages.toml"
 class _Content(msgspec.Struct, forbid_unknown_fields=True):
     encoders: dict[str, str]
     lists: dict[str, str] = {}
-
-
-def made_for(spec: str) -> tuple[str, ...] | None:
-    """The languages that the encoder of a record's spec string was made for, ISO 639 codes; None: not known, or any.
-
-    Of a model that the spec string gives the location of, nothing is known. Cut or quantised vectors are for the
-    languages of the full ones.
-    """
-    try:
-        parsed = parse_spec(spec)
-        if parsed.location is not None:
-            return None
-        declared = declared_languages(parsed.head)
-        if declared is None:  # another package, which has no such file: what it says itself counts
-            from harness.encoders.registry import encoder_info
-
-            return encoder_info(parsed.head).languages
-        return declared.get(parsed.head)
-    except HarnessError:  # measured through the Python API, or by a package that is not here
-        return None
 
 
 def declared_languages(name: str) -> Mapping[str, tuple[str, ...]] | None:

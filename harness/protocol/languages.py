@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import Protocol, TypeVar
 
-from harness.core.errors import InputError
+from harness.core.errors import HarnessError, InputError
 from harness.data import Source
 from harness.data.languages import standard_language
-from harness.encoders.made_for import made_for
+from harness.encoders.made_for import declared_languages
+from harness.encoders.spec import parse_spec
 from harness.protocol.described import described
 from harness.protocol.task import Task
 from harness.results.records import Result
@@ -49,6 +50,26 @@ def is_made_for(result: Result) -> bool | None:
     return languages <= _standard(known) if languages and known is not None else None
 
 
+def made_for(spec: str) -> tuple[str, ...] | None:
+    """The languages that the encoder of a record's spec string was made for, ISO 639 codes; None: not known, or any.
+
+    Of a model that the spec string gives the location of, nothing is known. Cut or quantised vectors are for the
+    languages of the full ones.
+    """
+    try:
+        parsed = parse_spec(spec)
+        if parsed.location is not None:
+            return None
+        declared = declared_languages(parsed.head)
+        if declared is None:  # another package, which has no such file: what it says itself counts
+            from harness.encoders.registry import encoder_info
+
+            return encoder_info(parsed.head).languages
+        return declared.get(parsed.head)
+    except HarnessError:  # measured through the Python API, or by a package that is not here
+        return None
+
+
 def languages_of_source(task: Task, source: Source) -> frozenset[str]:
     """The languages of a set that is to be measured; empty: not known."""
     return _standard(tuple(source.languages or task.languages(source.subset)))
@@ -72,11 +93,14 @@ def on_languages(results: Sequence[Chosen], codes: Sequence[str]) -> list[Chosen
     """The results on these languages and English, and on no other.
 
     Raises:
-        InputError: a code that no language has, or there are no such records (with the languages that there are).
+        InputError: a code that no language has, or nothing is on one of the languages (with those that there are).
     """
     chosen = chosen_languages(codes)
-    left = [result for result in results if chosen is None or is_on(languages_of(result), chosen)]
-    if results and not left:
+    if chosen is None:
+        return list(results)
+    left = [result for result in results if is_on(languages_of(result), chosen)]
+    asked = _standard(tuple(codes))
+    if results and not any(languages_of(result) & asked for result in left):
         known = sorted(frozenset().union(*map(languages_of, results)))
         listed = " ".join(known[:30]) + (" ..." if len(known) > 30 else "")
         raise InputError(f"no results on {' and '.join(codes)} alone are stored; there are some on {listed or 'none'}")

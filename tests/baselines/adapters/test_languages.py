@@ -9,8 +9,9 @@ import pytest
 
 from distill.static import STUDENT
 from harness.data.languages import standard_language
-from harness.encoders.made_for import declared_languages, made_for
+from harness.encoders.made_for import declared_languages
 from harness.encoders.registry import encoder_info, encoder_names
+from harness.protocol.languages import made_for
 
 OURS = [name for name in encoder_names() if not name.startswith(("python", "mteb", "tfhub", "static", "compact"))]
 
