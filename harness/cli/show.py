@@ -49,9 +49,9 @@ def show(
 ) -> None:
     """Print what is stored: one table over all tasks; with a choice or --full a table a task, or an entry a number.
 
-    The table over all tasks has a row an encoder, the best overall rank first, and fits a terminal of 100 columns. A
-    rank is that among the encoders that have every column; the overall rank is the mean over the columns, and its
-    interval comes from the tests of all pairs. What --format names otherwise is complete.
+    The table over all tasks has a row an encoder, the best overall rank first, and fits 100 columns. The overall rank
+    is the mean of an encoder's ranks in the columns, among the encoders that have them all; its interval comes from
+    the tests of all pairs. Every other --format is complete.
 
     A value stands with its interval; the best ones, and those not significantly worse, are bold (marked * in plain
     text). Both were made by `run` and are kept in RESULTS/statistics/; without them nothing is bold.
@@ -143,7 +143,8 @@ def _overview(
 
     found = overviews(shown, statistics, folded, SpeedStore(results).load())
     width = min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
-    return found[0].short(width) if found else ""
+    others = ["not shown: results on the bundled sample; --full has them"] if len(found) > 1 else []
+    return "\n".join([found[0].short(width), *others]) if found else ""
 
 
 def report(

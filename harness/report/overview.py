@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from harness.core.names import Subset
-from harness.protocol.described import TAGS, described, metric_of, task_order
+from harness.protocol.described import TAGS, metric_of, task_order
 from harness.report.cells import Cell, Column, Note, Row, Table
 from harness.report.figures import Figures, folded_note, other_language_note
 from harness.report.headlines import one_each
@@ -160,9 +160,7 @@ class Overview:
     def _order(self) -> tuple[list[str], str]:
         """The encoders by overall rank, those without one by the first task; and a note on it."""
         task, _, metric = self._keys[0]
-        known = described(task)
-        main = getattr(known, "main_metric", metric)
-        encoders, note = rank_encoders(task, self.results, main)
+        encoders, note = rank_encoders(task, self.results, metric)
         ranks = self._ranks.ranks
         if not ranks:
             return encoders, note if len(encoders) > 1 else ""

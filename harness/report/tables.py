@@ -28,8 +28,7 @@ from harness.results.records import Result
 from harness.results.statistics import Statistics
 from harness.statistics.board import Board, Key
 
-FAILED = "failed"
-FLOOR = "chargrams"
+FAILED, FLOOR = "failed", "chargrams"
 K = TypeVar("K")
 
 
@@ -43,9 +42,8 @@ def long_form(
     Keys: encoder, task, subset, metric, value, low and high (its interval; None without one), interval (how it and the
     tests were made), is_best (bold in a table; None where that was not tested), p_best (against the best on the subset,
     corrected by Holm over the encoders given; None of the best itself), p_zero (of a language bias, against zero,
-    corrected over the task), n, made_for_language (whether the encoder was made for the languages of the subset; None
-    where that is not known, of the one or the other), signature, source ("measured": never a published figure),
-    fingerprint, dataset, dataset_sha256, created. `metrics` limits the entries to these.
+    corrected over the task), n, made_for_language (see `is_made_for`), signature, source ("measured": never a published
+    figure), fingerprint, dataset, dataset_sha256, created. `metrics` limits the entries to these.
     """
     by_task: dict[str, list[Result]] = {}
     known = statistics or {}
