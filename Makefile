@@ -13,6 +13,7 @@ TEST_ARGS ?= -n auto --dist worksteal
 demo: $(VENV)/.demo
 	$(BIN)/leaderboard run --suite sample --encoder student --encoder muse --encoder chargrams --results $(DEMO_RESULTS)
 	$(BIN)/leaderboard report --results $(DEMO_RESULTS)
+	$(BIN)/leaderboard show --results $(DEMO_RESULTS)
 
 # All tests, with every package that they need (torch among them).
 test: $(VENV)/.test

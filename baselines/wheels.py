@@ -38,7 +38,6 @@ from numpy.typing import NDArray
 from baselines.adapters import sentence_transformer
 from baselines.adapters.citations import cited
 from baselines.adapters.huggingface import cached_snapshot
-from baselines.adapters.languages import languages_of
 from baselines.adapters.sentence_transformer import SentenceTransformerEncoder
 from harness.core.errors import InputError, MissingExtraError
 from harness.core.files import digest_of
@@ -373,7 +372,6 @@ def _alias(
     description: str,
     *,
     licence: str,
-    languages: tuple[str, ...],
     cite: tuple[str, ...],
     hub_id: str | None = None,
     **options: str,
@@ -386,7 +384,6 @@ def _alias(
         options=options,
         dim=384,
         licence=licence,
-        languages=languages,
         cite=cite,
         missing_mb=lambda location: 0.0 if hub_id and cached_snapshot(hub_id) else model.missing_mb,
         fetch=model.fetch,
@@ -397,7 +394,6 @@ minilm = _alias(
     MINILM,
     "all-MiniLM-L6-v2, a small English SBERT model",
     licence="Apache-2.0",
-    languages=("en",),
     cite=cited("reimers-gurevych-2019-sentence", "wang-etal-2020-minilm"),
     hub_id="sentence-transformers/all-MiniLM-L6-v2",
 )
@@ -405,7 +401,6 @@ e5_small_q4 = _alias(
     E5_SMALL_Q4,
     "multilingual-e5-small with 4-bit weights, about 100 languages",
     licence="MIT",
-    languages=languages_of("xlmr"),
     cite=cited("wang-etal-2024-multilingual"),
     prompt="query: ",
 )

@@ -193,7 +193,6 @@ student = EncoderInfo(
     cite=cited("reimers-gurevych-2020-making"),
     dim=256,
     licence="CC-BY-NC-4.0",
-    languages=("ar", "de", "en", "es", "fr", "it", "ka", "nl", "ru", "sw", "tl", "tr", "tt", "zh"),
     extra="student",
     modules=("tokenizers", "safetensors"),
     runs_code=never,

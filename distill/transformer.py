@@ -373,7 +373,6 @@ student_transformer = EncoderInfo(
     cite=cited("wang-etal-2024-multilingual", "reimers-gurevych-2020-making"),
     dim=384,
     licence="CC-BY-NC-4.0",
-    languages=("ar", "de", "en", "es", "fr", "it", "nl", "ru", "tr", "zh"),
     extra="torch",
     modules=("sentence_transformers",),
     recipe=lambda: None if STUDENT.is_dir() or _trained_here().is_dir() else TRAINING,

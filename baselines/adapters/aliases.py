@@ -16,7 +16,6 @@ import msgspec
 
 from baselines.adapters.citations import cited
 from baselines.adapters.huggingface import cached_snapshot, refuse_folder
-from baselines.adapters.languages import languages_of
 from baselines.adapters.sentence_transformer import (
     SentenceTransformerEncoder,
     loader_of,
@@ -31,19 +30,11 @@ _FILE = Path(__file__).with_name("aliases.toml")
 
 
 class _Alias(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """`languages`: the name of a list in `languages.toml`, or codes with blanks between them; `cite`: keys."""
+    """`cite`: keys in a `.bib` file."""
 
     description: str
     dim: int
-    languages: str | None = None
     cite: list[str] = []
-
-    @property
-    def codes(self) -> tuple[str, ...] | None:
-        """The languages that it was made for."""
-        if self.languages is None or " " in self.languages or len(self.languages) < 3:
-            return tuple(self.languages.split()) if self.languages else None
-        return languages_of(self.languages)
 
 
 class HubModel(_Alias):
@@ -111,7 +102,6 @@ def hub_encoder(model: HubModel, mb: float) -> EncoderInfo:
         options={} if model.prompt is None else {"prompt": model.prompt},
         dim=model.dim,
         licence=model.licence,
-        languages=model.codes,
         cite=cited(*model.cite),
         missing_mb=lambda location: 0.0 if cached_snapshot(model.location) else mb,
         fetch=partial(load_from_hub, model.location),
@@ -141,7 +131,6 @@ def _trained_encoder(alias: str, model: TrainedModel, content: _File) -> Encoder
         description=model.description,
         is_kind=False,
         dim=model.dim,
-        languages=model.codes,
         cite=cited(*model.cite),
         extra="train",
         missing_mb=missing_mb,

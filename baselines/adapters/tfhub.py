@@ -23,7 +23,6 @@ import numpy as np
 
 from baselines.adapters.citations import cited
 from baselines.adapters.huggingface import legal_text
-from baselines.adapters.languages import languages_of
 from baselines.adapters.tfhub_cache import cached_model, find, handle_of, local_folder, quiet
 from harness.core.errors import InputError, one_line
 from harness.core.threads import n_threads
@@ -338,9 +337,7 @@ tfhub = EncoderInfo(
 )
 
 
-def _alias(
-    handle: str, description: str, *, languages: str, cite: str, dim: int, mb: float, **options: str
-) -> EncoderInfo:
+def _alias(handle: str, description: str, *, cite: str, dim: int, mb: float, **options: str) -> EncoderInfo:
     """An alias of a model of tfhub.dev; `mb` is the size of its archives in MB (10^6 bytes)."""
     handles = [handle, *(value for key, value in options.items() if key == "preprocessor")]
     return replace(
@@ -351,7 +348,6 @@ def _alias(
         options=options,
         dim=dim,
         licence="Apache-2.0",
-        languages=languages_of(languages),
         cite=cited(cite),
         missing_mb=lambda location: 0.0 if all(map(cached_model, handles)) else mb,
         fetch=lambda: list(map(find, handles)),
@@ -361,7 +357,6 @@ def _alias(
 muse_tfhub = _alias(
     _MUSE,
     "mUSE (universal-sentence-encoder-multilingual v3, CNN), 16 languages",
-    languages="muse",
     cite="yang-etal-2020-multilingual",
     dim=512,
     mb=257,
@@ -369,7 +364,6 @@ muse_tfhub = _alias(
 muse_large = _alias(
     _MUSE_LARGE,
     "mUSE large (universal-sentence-encoder-multilingual-large v3, Transformer), 16 languages: the paper's mUSE",
-    languages="muse",
     cite="yang-etal-2020-multilingual",
     dim=512,
     mb=318,
@@ -377,7 +371,6 @@ muse_large = _alias(
 labse_tfhub = _alias(
     _LABSE,
     "LaBSE from its authors' SavedModel, 109 languages",
-    languages="labse",
     cite="feng-etal-2022-language",
     dim=768,
     mb=1_750,

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.options import ResultsOption, filter_option, format_option, results_folder
+from harness.cli import say
+from harness.cli.options import LanguageOption, ResultsOption, filter_option, format_option, results_folder
 from harness.report.render import ENTRY_FORMATS
+
+if TYPE_CHECKING:
+    from harness.results.records import Result
+    from harness.results.statistics import Statistics
 
 
 def show(
@@ -17,6 +24,7 @@ def show(
     task: Annotated[list[str] | None, filter_option("task")] = None,
     subset: Annotated[list[str] | None, filter_option("subset")] = None,
     metric: Annotated[list[str] | None, filter_option("metric")] = None,
+    language: LanguageOption = None,
     sort: Annotated[
         str | None,
         typer.Option(
@@ -37,23 +45,31 @@ def show(
             help="Only the record ENCODER/TASK/SUBSET, with all that it takes to repeat it; as a table or json.",
         ),
     ] = None,
+    full: Annotated[bool, typer.Option("--full", help="A table a task, without a choice too.")] = False,
 ) -> None:
-    """Print what is stored: a table a task, or an entry a number.
+    """Print what is stored: one table over all tasks; with a choice or --full a table a task, or an entry a number.
+
+    The table over all tasks has a row an encoder, the best overall rank first, and fits 100 columns. The overall rank
+    is the mean of an encoder's ranks in the columns, among the encoders that have them all; its interval comes from
+    the tests of all pairs. Every other --format is complete.
 
     A value stands with its interval; the best ones, and those not significantly worse, are bold (marked * in plain
     text). Both were made by `run` and are kept in RESULTS/statistics/; without them nothing is bold.
-    What `speed` has measured of the encoders follows in a table.
+    What `speed` has measured of the encoders follows in a table. A score on a language that the encoder was not made
+    for has the mark †.
 
     Cut and quantised vectors stand in tables only where --encoder names them, and are not ranked there; csv and json
     have them all. `leaderboard sweep` and the page sweep.md hold them against the full vectors.
 
     Keys of csv and json: encoder, task, subset, metric, value, low, high, interval (how it and the tests were made),
     is_best (true, false, empty if not tested), p_best (against the best, corrected by Holm over the encoders that are
-    shown), p_zero (a difference such as language bias, against zero, corrected so too), n, signature, source
-    ("measured", or a citation), fingerprint, dataset, dataset_sha256, created; with --published also row, measured,
-    difference, note.
+    shown), p_zero (a difference such as language bias, against zero, corrected so too), n, made_for_language (whether
+    the encoder was made for the languages of the subset; empty if that is not known), signature, source ("measured",
+    or a citation), fingerprint, dataset, dataset_sha256, created; with --published also row, measured, difference,
+    note.
     """
     from harness.core.errors import unknown_name
+    from harness.protocol.languages import of_unknown_languages, on_languages
     from harness.report.render import render, render_long
     from harness.report.speed import cost_table
     from harness.report.tables import boards, long_form, sort_entries, sort_rows
@@ -80,6 +96,10 @@ def show(
     selected, metrics = select(
         everything, encoder=encoder or (), task=task or (), subset=subset or (), metric=metric or ()
     )
+    if language:
+        if unknown := of_unknown_languages(selected):
+            say(unknown)
+        selected = on_languages(selected, language)
     chosen = [item for item in selected if isinstance(item, Result)]
     scores = [item for item in selected if not isinstance(item, Result)]
     statistics = StatisticsStore(results).of(chosen)
@@ -94,6 +114,10 @@ def show(
         typer.echo(render_long(entries, format))
         return
     shown, folded = (chosen, []) if encoder else fold(chosen)
+    is_choice = full or published or any((encoder, task, subset, metric, language, sort))
+    if format == "table" and not is_choice and (short := _overview(shown, folded, statistics, results)):
+        typer.echo(short)
+        return
     tables = boards(shown, metrics=metrics, statistics=statistics, folded=folded)
     if costs := cost_table(shown, SpeedStore(results).load()):
         tables.append(costs)
@@ -110,8 +134,22 @@ def show(
     typer.echo(render(tables, format))
 
 
+def _overview(
+    shown: Sequence[Result], folded: Sequence[Result], statistics: Mapping[str, Statistics], results: Path
+) -> str:
+    """The table over all tasks, of the bundled sample if there is nothing else; empty if it has no column."""
+    from harness.report.overview import WIDTH, overviews
+    from harness.speed.store import SpeedStore
+
+    found = overviews(shown, statistics, folded, SpeedStore(results).load())
+    width = min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
+    others = ["not shown: results on the bundled sample; --full has them"] if len(found) > 1 else []
+    return "\n".join([found[0].short(width), *others]) if found else ""
+
+
 def report(
     results: ResultsOption = None,
+    language: LanguageOption = None,
     readme: Annotated[
         Path | None,
         typer.Option(
@@ -124,25 +162,31 @@ def report(
         bool, typer.Option("--check", help="Write nothing; exit with 1 if something would change.")
     ] = False,
 ) -> None:
-    """Write the pages of the results folder from the records, and print the files that changed."""
+    """Write the pages of the results folder from the records, and print the files that changed.
+
+    With --language the pages are of the results on these languages alone, and say so. Give the same to --check.
+    """
     from harness.core.errors import InputError
     from harness.core.escaping import terminal_line
+    from harness.protocol.languages import of_unknown_languages
     from harness.report import pages
     from harness.results.records import ResultStore
 
     results = results_folder(results)
     store = ResultStore(results)
+    if language and (unknown := of_unknown_languages(store.load())):
+        say(unknown)
     if readme is None:
-        # Other results (a demo's, an experiment's) never enter the README unless it is named.
+        # Other results (a demo's, an experiment's) and a choice never enter the README unless it is named.
         default = Path("README.md")
-        is_own = results == Path("results") and default.is_file() and pages.has_markers(default)
+        is_own = results == Path("results") and not language and default.is_file() and pages.has_markers(default)
         readme = default if is_own else None
     elif not pages.has_markers(readme):
         raise InputError(f"{readme}: has no {pages.BEGIN} and {pages.END}; put them where the table should be")
     if check:
-        changed = list(pages.outdated(store, readme))
+        changed = list(pages.outdated(store, readme, language or ()))
         for path in changed:
             typer.echo(terminal_line(f"would change: {path.as_posix()}"))
         raise typer.Exit(1 if changed else 0)
-    for path in pages.report(store, readme):
+    for path in pages.report(store, readme, language or ()):
         typer.echo(terminal_line(path.as_posix()))

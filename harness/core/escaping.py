@@ -117,6 +117,7 @@ _LATEX = {
     "|": r"\textbar{}",
     '"': r"\textquotedbl{}",
     "–": "--",
+    "†": r"\textdagger{}",
     **{character: "\\" + character for character in "&%$#_{}"},
 }
 # A minus before a number or between blanks is none of the hyphens; two hyphens would become a dash.

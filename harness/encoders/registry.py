@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from math import isfinite
 from numbers import Real
@@ -25,6 +25,7 @@ from harness.core.errors import HarnessError, InputError, MissingExtraError, one
 from harness.core.plugins import load_offer, offers
 from harness.encoders.containment import contained
 from harness.encoders.encoder import Encoder
+from harness.encoders.made_for import GROUP, declared_languages
 from harness.encoders.named import Named
 from harness.encoders.reduction import Reduction
 from harness.encoders.sides import AnyEncoder, TwoSided, joined
@@ -39,8 +40,6 @@ from harness.encoders.spec import (
     signature_of,
 )
 from harness.encoders.variant import Variant
-
-GROUP = "harness.encoders"
 
 _OURS = ("known_fingerprints", "dry_run")  # parameters of a factory that no spec string sets
 
@@ -77,7 +76,8 @@ class EncoderInfo:
         dim: length of a vector, where it is known beforehand.
         licence: of the weights, as an SPDX identifier where there is one.
         cite: BibTeX entries of what is to be cited for it.
-        languages: that the model was made for, ISO 639 codes; None: not known, or any.
+        languages: that the model was made for, ISO 639 codes; None: not known, or any. By default those of the
+            package's file (see `harness.encoders.made_for`), which tables read without loading anything.
         backend: the library that runs the model.
         modules: the modules whose presence tells that the backend is installed. The message for those that are absent
             is `pip install` with their names, so choose some whose distributions are named alike.
@@ -230,6 +230,8 @@ def encoder_info(name: str) -> EncoderInfo:
         offer, place = load_offer(GROUP, name, "encoder")
     if isinstance(offer, EncoderInfo):
         _check_types(offer, f"encoder {name!r} ({place})")
+        if offer.languages is None and (declared := declared_languages(name)):
+            return replace(offer, languages=declared.get(name))
         return offer
     if not callable(offer):
         raise InputError(f"encoder {name!r} ({place}) is neither an EncoderInfo nor a factory")

@@ -107,4 +107,5 @@ def overview_columns(task: str) -> tuple[OverviewColumn, ...]:
 
 def is_average(subset: str) -> bool:
     """Whether a subset is an average over others, by its name."""
-    return subset == "avg" or subset.startswith("avg-")
+    base = Subset.parse(subset).base
+    return base == "avg" or base.startswith("avg-")

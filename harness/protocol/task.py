@@ -88,8 +88,8 @@ class OverviewColumn:
     Attributes:
         metric: its name.
         heading: above the subset's name.
-        subsets: names without tags, of which the first that was measured is shown, with its stand-ins; `avg-*` stands
-            for all averages. Empty: every subset has a column.
+        subsets: names without tags, of which the first that was measured is shown; `avg-*` stands for all averages. Of
+            several averages or stand-ins that one is shown that the task ranks by. Empty: every subset has a column.
     """
 
     metric: str

@@ -7,7 +7,9 @@ from math import isnan
 from typing import Literal
 
 MISSING = "–"
-CellKind = Literal["text", "code", "score", "error", "gain", "difference", "threshold", "count"]
+OTHER_LANGUAGE = "†"
+"""Stands before a score on a language that the encoder was not made for: so decimals stay below each other."""
+CellKind = Literal["text", "code", "score", "error", "gain", "difference", "threshold", "count", "rank"]
 
 _DIGITS = {"score": 1, "gain": 1, "difference": 2, "threshold": 4}
 
@@ -20,6 +22,7 @@ class Cell:
         shown: the printed form, if it is not made from the value: a published figure keeps its published digits.
         interval: both ends, printed beside or below the value.
         is_best: whether the value is the best, or not significantly worse; printed bold.
+        is_other_language: whether it is on a language that the encoder was not made for; printed with a mark.
     """
 
     value: float | str | None
@@ -27,12 +30,15 @@ class Cell:
     shown: str = ""
     interval: tuple[float, float] | None = None
     is_best: bool = False
+    is_other_language: bool = False
 
     @property
     def text(self) -> str:
         """The printed value: scores have one decimal, signed gains one, signed differences two, thresholds four."""
-        if self.shown:
-            return self.shown
+        return (OTHER_LANGUAGE if self.is_other_language else "") + (self.shown or self._plain)
+
+    @property
+    def _plain(self) -> str:
         if self.value is None:
             return MISSING
         return self.value if isinstance(self.value, str) else self._number(self.value)

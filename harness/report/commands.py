@@ -12,23 +12,29 @@ from harness.report.tables import split_sample
 from harness.results.records import Result
 
 
-def commands(results: Sequence[Result], tasks: Sequence[str], folder: str) -> str:
-    """The commands that measure all results again, on real data and on the bundled sample."""
-    results_option = f"--results {shlex.quote(escaping.visible(folder))}"
-    commands = [command for part in split_sample(results) for command in _run_commands(part, tasks, results_option)]
-    block = escaping.code_block("\n".join([*commands, f"leaderboard report {results_option}"]), "sh")
+def commands(results: Sequence[Result], tasks: Sequence[str], folder: str, languages: Sequence[str] = ()) -> str:
+    """The commands that measure all results again, on real data and on the bundled sample.
+
+    languages: of a choice, for which alone pages are made; by default all.
+    """
+    options = f"--results {shlex.quote(escaping.visible(folder))}"
+    options += "".join(f" --language {shlex.quote(escaping.visible(code))}" for code in languages)
+    commands = [command for part in split_sample(results) for command in _run_commands(part, tasks, options)]
+    block = escaping.code_block("\n".join([*commands, f"leaderboard report {options}"]), "sh")
     objects = ", ".join(sorted({result.encoder for result in results if not result.spec}))
+    if languages:
+        block += f"\n\nOnly sets on these languages, and English: {escaping.markdown(', '.join(languages))}."
     return block + (f"\n\nMeasured through the Python API: {escaping.markdown(objects)}." if objects else "")
 
 
-def _run_commands(part: Sequence[Result], tasks: Sequence[str], results_option: str) -> list[str]:
+def _run_commands(part: Sequence[Result], tasks: Sequence[str], options: str) -> list[str]:
     """A `leaderboard run` for each group of encoders; `part` is either all real data or all bundled sample."""
     data = "--suite sample" if Subset.parse(part[0].subset).is_sample else '--data-dir "$HARNESS_DATA"'
     commands = []
     for of_group, specs in _groups(part, tasks):
         chosen = [f"--task {shlex.quote(task)}" for task in of_group]
         chosen += [f"--encoder {shlex.quote(escaping.visible(spec))}" for spec in specs]
-        commands.append(" \\\n  ".join(["leaderboard run --fresh", data, results_option, *chosen]))
+        commands.append(" \\\n  ".join(["leaderboard run --fresh", data, options, *chosen]))
     return commands
 
 

@@ -8,8 +8,9 @@ from math import isnan
 
 from harness.core.names import Subset
 from harness.protocol.described import metric_of, task_order
+from harness.protocol.languages import is_made_for
 from harness.protocol.task import Metric
-from harness.report.cells import Cell, Note, p_text
+from harness.report.cells import OTHER_LANGUAGE, Cell, Note, p_text
 from harness.results.records import Result
 from harness.results.statistics import Statistics
 from harness.statistics.board import Board, Key
@@ -25,7 +26,7 @@ class Figures:
         """texts: by encoder and key, the text that takes the place of a number."""
         self._board, self._texts = board, texts or {}
         self._shown: dict[tuple[str, Key], Result] = {}
-        self._shows_p_zero = False
+        self._shows_p_zero = self._shows_other_language = False
 
     def present(self, keys: Iterable[Key]) -> list[Key]:
         """The keys that have a number or a text; a difference is followed by the key of its test against zero."""
@@ -40,7 +41,7 @@ class Figures:
         return present
 
     def cell(self, encoder: str, key: Key) -> Cell:
-        """A number with its interval, bold if the encoder is among the best."""
+        """A number with its interval, bold if the encoder is among the best, marked if it is on other languages."""
         task, subset, metric = key
         result = self._board.results(task, subset).get(encoder)
         if (encoder, key) in self._texts:
@@ -52,11 +53,14 @@ class Figures:
         if result is None or metric not in result.metrics:
             return Cell(None, metric_of(task, metric).kind)
         self._shown[encoder, key] = result
+        is_other_language = metric_of(task, metric).has_interval and is_made_for(result) is False
+        self._shows_other_language |= is_other_language
         return Cell(
             result.metrics[metric],
             metric_of(task, metric).kind,
             interval=self._board.interval(result, metric),
             is_best=encoder in self._board.standing(key).best,
+            is_other_language=is_other_language,
         )
 
     def signature(self, task: str) -> str:
@@ -82,6 +86,8 @@ class Figures:
             notes.append(Note("bold", rest=meaning, is_on_bold=True))
             differences = dict.fromkeys(key[2] for key in keys if _metric(key).kind == "difference")
             notes += [Note(f"{name} is not ranked: it is no better for being higher") for name in differences]
+        if self._shows_other_language:
+            notes.append(other_language_note())
         if self._shows_p_zero:
             notes.append(Note("p: the difference against zero (bootstrap), corrected by Holm over all of the table"))
         return notes + self._gaps()
@@ -155,6 +161,11 @@ def _run_command(results: Sequence[Result]) -> str:
         options = [f"--encoder {shlex.quote(spec)}" for spec in sorted(specs)] + [f"--task {task}" for task in of_run]
         commands.append(" ".join(["leaderboard run --save-rows", *(["--suite sample"] * is_sample), *options]))
     return " && ".join(commands)
+
+
+def other_language_note() -> Note:
+    """The line that explains the mark."""
+    return Note(f"{OTHER_LANGUAGE}: on a language that the encoder was not made for; an average, on one or more")
 
 
 def interval_note(statistics: Statistics) -> Note:

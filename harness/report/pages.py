@@ -7,41 +7,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from harness.core import escaping
 from harness.core.errors import InputError
 from harness.core.files import refuse_special, refuse_way_out, write_atomically
 from harness.core.names import Subset, check_name
-from harness.protocol import get_task
 from harness.protocol.described import described, subset_order, task_order, title_of
+from harness.protocol.languages import chosen_languages, is_on, languages_of, on_languages
 from harness.protocol.task import Page, Task
 from harness.published import PublishedScore, published_scores
 from harness.published.mteb_import import imported_scores
-from harness.report.cells import Cell, Column, Note, Row, Table
+from harness.report.cells import Cell, Column, Row, Table
 from harness.report.commands import commands
-from harness.report.figures import Figures, folded_note
-from harness.report.headlines import headlines
 from harness.report.markdown import markdown, markdown_grid
+from harness.report.overview import overviews
 from harness.report.provenance import provenance
 from harness.report.published import published_boards
-from harness.report.speed import cost_columns, speed_page
+from harness.report.speed import speed_page
 from harness.report.sweep import EXPLANATION, curves
-from harness.report.tables import (
-    boards,
-    encoder_labels,
-    encoder_rows,
-    missing_note,
-    rank_encoders,
-    split_sample,
-    tag_notes,
-)
+from harness.report.tables import boards, split_sample
 from harness.results.records import Result, ResultStore
 from harness.results.selection import fold, stored
 from harness.results.statistics import Statistics, StatisticsStore
 from harness.speed.store import Measurement, SpeedStore
-from harness.statistics.board import Board
 
 BEGIN = "<!-- leaderboard:begin -->"
 END = "<!-- leaderboard:end -->"
@@ -51,8 +40,10 @@ _SWEEP = "sweep.md"
 _GENERATED = "<!-- Made by `leaderboard report` from the records; edits are lost. -->"
 
 
-def report(store: ResultStore, readme: Path | None = None) -> list[Path]:
+def report(store: ResultStore, readme: Path | None = None, languages: Sequence[str] = ()) -> list[Path]:
     """Writes the pages of a results folder, and the table in `readme` if it has the two markers.
+
+    languages: if given, of the results in these and English alone (see `harness.protocol.languages`).
 
     Returns:
         The files that changed; a file that would stay the same is not written.
@@ -60,20 +51,23 @@ def report(store: ResultStore, readme: Path | None = None) -> list[Path]:
     Raises:
         InputError: no records, a file that holds none, a README with broken markers, a folder that is not writable.
     """
-    changed = outdated(store, readme)
+    changed = outdated(store, readme, languages)
     for path, content in changed.items():
         write_atomically(path, content)
     return list(changed)
 
 
-def outdated(store: ResultStore, readme: Path | None = None) -> dict[Path, bytes]:
+def outdated(store: ResultStore, readme: Path | None = None, languages: Sequence[str] = ()) -> dict[Path, bytes]:
     """The files that `report` would write, with their new content. Raises as `report`."""
-    results = stored(store)
+    results = on_languages(stored(store), languages)
     # The name as it was given, even if that is a link; `.` and `..` have no name.
     folder = store.root.name if store.root.name not in ("", "..") else store.root.resolve().name
     statistics = StatisticsStore(store.root).of(results)
     measured = SpeedStore(store.root).load()
-    pages = make_pages(results, folder, [*published_scores(), *imported_scores(store.root)], statistics, measured)
+    scores = [*published_scores(), *imported_scores(store.root)]
+    if (codes := chosen_languages(languages)) is not None:
+        scores = [score for score in scores if is_on(languages_of(score), codes)]
+    pages = make_pages(results, folder, scores, statistics, measured, languages)
     new = {refuse_way_out(store.root / name, store.root): text.encode() for name, text in pages.items()}
     if readme is not None:
         text = read_readme(readme)
@@ -105,6 +99,7 @@ def make_pages(
     scores: Sequence[PublishedScore] = (),
     statistics: Mapping[str, Statistics] | None = None,
     measured: Sequence[Measurement] = (),
+    languages: Sequence[str] = (),
 ) -> dict[str, str]:
     """By file name, the content of the overview (`README.md`), of each task's page (`TASK.md`) and of its pictures.
 
@@ -114,6 +109,7 @@ def make_pages(
             that were not measured go to `published.md`.
         statistics: by task, those of these results.
         measured: what encoders cost; all of it goes to `speed.md`.
+        languages: those that these results were chosen by, which the pages say.
     """
     known = statistics or {}
     everything = results
@@ -126,7 +122,8 @@ def make_pages(
         published = [score for score in scores if score.task == task] if _is_real(of_task) else []
         page = make(of_task, known.get(task, Statistics())) if (make := _page_of(task)) else Page()
         left_out = [result for result in folded if result.task == task]
-        pages[f"{task}.md"] = _task_page(task, of_task, folder, published, known, page.parts, left_out)
+        repeat = commands(of_task, [task], folder, languages)
+        pages[f"{task}.md"] = _task_page(task, of_task, published, known, page.parts, left_out, repeat)
         pages |= page.files
     others = [score for score in scores if score.task not in tasks] if _is_real(results) else []
     if others:
@@ -134,14 +131,17 @@ def make_pages(
     if measured:
         pages[_SPEED] = speed_page(measured, _GENERATED)
     if folded:
-        pages[_SWEEP] = _sweep_page(everything, folder, known)
+        variants = fold(everything)[1]
+        repeat = commands(variants, task_order(result.task for result in variants), folder, languages)
+        pages[_SWEEP] = _sweep_page(everything, known, repeat)
     more = {
         _SPEED: "What encoders cost",
         _SWEEP: "Cut and quantised vectors",
         _PUBLISHED: "Published figures of what was not measured here",
     }
     links = {file: title for file, title in more.items() if file in pages}
-    return {"README.md": _overview_page(results, folder, known, folded, measured, links), **pages}
+    repeat = commands(results, tasks, folder, languages)
+    return {"README.md": _overview_page(results, known, folded, measured, links, repeat), **pages}
 
 
 def _page_of(task: str) -> Callable[[Sequence[Result], Statistics], Page] | None:
@@ -164,7 +164,8 @@ def _published_page(scores: Sequence[PublishedScore]) -> str:
     )
 
 
-def _sweep_page(results: Sequence[Result], folder: str, statistics: Mapping[str, Statistics]) -> str:
+def _sweep_page(results: Sequence[Result], statistics: Mapping[str, Statistics], repeat: str) -> str:
+    """repeat: the commands that measure it again."""
     variants = fold(results)[1]
     return _join(
         _GENERATED,
@@ -173,7 +174,7 @@ def _sweep_page(results: Sequence[Result], folder: str, statistics: Mapping[str,
         "[All tasks](README.md), with where the full vectors come from.",
         *(markdown(table, level=2) for table in curves(results, statistics)),
         "## How to repeat it",
-        commands(variants, task_order(result.task for result in variants), folder),
+        repeat,
         "## Provenance",
         *provenance(variants),
     )
@@ -181,13 +182,13 @@ def _sweep_page(results: Sequence[Result], folder: str, statistics: Mapping[str,
 
 def _overview_page(
     results: Sequence[Result],
-    folder: str,
     statistics: Mapping[str, Statistics],
     folded: Sequence[Result],
     measured: Sequence[Measurement],
     links: Mapping[str, str],
+    repeat: str,
 ) -> str:
-    """links: by file, the titles of the pages that are of no task."""
+    """links: by file, the titles of the pages that are of no task. repeat: the commands that measure it again."""
     tasks = task_order(result.task for result in results)
     others = [f"- [{title}]({file})" for file, title in links.items()]
     return _join(
@@ -196,9 +197,9 @@ def _overview_page(
         "Every number was measured with this harness; the records are in `records/`. The columns that are not shown "
         "here are on the pages of the tasks.",
         "\n".join([*(f"- {_link(task)}" for task in tasks), *others]),
-        *(markdown(table, level=2) for table in _overviews(results, statistics, folded, measured)),
+        *(markdown(one.table, level=2) for one in overviews(results, statistics, folded, measured)),
         "## How to repeat it",
-        commands(results, tasks, folder),
+        repeat,
         "## Protocols",
         _signatures(results, statistics),
         "## Provenance",
@@ -206,52 +207,14 @@ def _overview_page(
     )
 
 
-def _overviews(
-    results: Sequence[Result],
-    statistics: Mapping[str, Statistics],
-    folded: Sequence[Result],
-    measured: Sequence[Measurement],
-) -> list[Table]:
-    """The overview of real data and that of the bundled sample, each if it has a column."""
-    tables = [_overview(part, statistics, folded, measured) for part in split_sample(results)]
-    return [table for table in tables if table is not None]
-
-
-def _overview(
-    results: Sequence[Result],
-    statistics: Mapping[str, Statistics],
-    folded: Sequence[Result],
-    measured: Sequence[Measurement],
-) -> Table | None:
-    found = headlines(results)
-    columns, keys = [column for column, _ in found], [key for _, key in found]
-    if not keys:
-        return None
-    first_task = keys[0][0]
-    encoders, order_note = rank_encoders(first_task, results, get_task(first_task).main_metric)
-    labels, marks = encoder_labels(results, encoders)
-    figures = Figures(Board(results, statistics))
-    is_sample = Subset.parse(results[0].subset).is_sample
-    title = f"All tasks{' (bundled sample)' if is_sample else ''}, scores x 100"
-    rows = encoder_rows(figures, encoders, labels, keys)
-    table = Table(title, (Column("encoder", is_number=False), *columns), rows)
-    left_out = [r for r in folded if Subset.parse(r.subset).is_sample is is_sample]
-    notes = [*folded_note(left_out), *marks, *missing_note(table), *tag_notes(subset for _, subset, _ in keys)]
-    if order_note and len(encoders) > 1:
-        notes.append(Note(order_note))
-    table = replace(table, notes=(*notes, *figures.legend()))
-    costs = cost_columns(encoders, results, measured)
-    return costs.beside(table, encoders) if costs else table
-
-
 def _task_page(
     task: str,
     results: Sequence[Result],
-    folder: str,
     scores: Sequence[PublishedScore],
     statistics: Mapping[str, Statistics],
     more: Sequence[str],
     folded: Sequence[Result],
+    repeat: str,
 ) -> str:
     display = described(task).display
     return _join(
@@ -266,7 +229,7 @@ def _task_page(
         *(markdown_grid(_data_table(task, part)) for part in split_sample(results)),
         "sha256: the start of it; the records have all of it, and that of each file.",
         "## How to repeat it",
-        commands(results, [task], folder),
+        repeat,
     )
 
 
@@ -300,7 +263,7 @@ def _readme_block(
     results, folded = fold(results)
     pages = ", ".join(_link(task, folder) for task in task_order(result.task for result in results))
     # The bundled sample is shown only if there is nothing else.
-    tables = (markdown(table, level=3) for table in _overviews(results, statistics, folded, measured)[:1])
+    tables = (markdown(one.table, level=3) for one in overviews(results, statistics, folded, measured)[:1])
     if measured:
         pages += f", [what encoders cost]({escaping.link_target(f'{folder}/{_SPEED}')})"
     more = f"More: [all results and how to repeat them]({escaping.link_target(f'{folder}/README.md')}), {pages}."

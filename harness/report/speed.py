@@ -200,6 +200,11 @@ class Costs:
 
     Of several measurements of an encoder the one counts that is of the weights of the scores, and then of the setup
     that most encoders have. Others have a mark and a note.
+
+    Attributes:
+        setup: that most encoders were measured on.
+        footnotes: of the marks.
+        notes: all that explains the columns.
     """
 
     columns = (
@@ -213,6 +218,7 @@ class Costs:
 
     def __init__(self, chosen: Mapping[str, Measurement], marks: Mapping[str, str], usual: str, notes: Sequence[Note]):
         self._chosen, self._marks = chosen, marks
+        self.setup, self.footnotes = usual, notes
         self.notes = [
             Note("sentences/s: of two sentences each, many at a time; ms: for one such text alone"),
             Note("memory: peak, added by loading and encoding; disk: files it is loaded from; bytes: of a vector"),
@@ -231,13 +237,15 @@ class Costs:
         rows = []
         for row, encoder in zip(table.rows, encoders, strict=True):
             label, *others = row.cells
-            if encoder in self._marks:
-                label = replace(label, shown=f"{label.text} {self._marks[encoder]}")
-            rows.append(replace(row, cells=(label, *others, *self._cells(encoder))))
+            rows.append(replace(row, cells=(self.marked(label, encoder), *others, *self.cells(encoder))))
         columns, notes = (*table.columns, *self.columns), (*table.notes, *self.notes)
         return replace(table, columns=columns, rows=tuple(rows), notes=notes)
 
-    def _cells(self, encoder: str) -> tuple[Cell, ...]:
+    def marked(self, label: Cell, encoder: str) -> Cell:
+        """The label of an encoder's row, with the mark of its footnote."""
+        return replace(label, shown=f"{label.text} {self._marks[encoder]}") if encoder in self._marks else label
+
+    def cells(self, encoder: str) -> tuple[Cell, ...]:
         """The cells of an encoder, one for each column."""
         one = self._chosen.get(encoder)
         if one is None:

@@ -21,14 +21,14 @@ from harness.protocol.described import (
     subset_order,
     task_order,
 )
+from harness.protocol.languages import is_made_for
 from harness.report.cells import MISSING, Cell, Column, Note, Row, Table
 from harness.report.figures import P_ZERO, Figures, folded_note, shortened
 from harness.results.records import Result
 from harness.results.statistics import Statistics
 from harness.statistics.board import Board, Key
 
-FAILED = "failed"
-FLOOR = "chargrams"
+FAILED, FLOOR = "failed", "chargrams"
 K = TypeVar("K")
 
 
@@ -42,8 +42,8 @@ def long_form(
     Keys: encoder, task, subset, metric, value, low and high (its interval; None without one), interval (how it and the
     tests were made), is_best (bold in a table; None where that was not tested), p_best (against the best on the subset,
     corrected by Holm over the encoders given; None of the best itself), p_zero (of a language bias, against zero,
-    corrected over the task), n, signature, source ("measured": never a published figure), fingerprint, dataset,
-    dataset_sha256, created. `metrics` limits the entries to these.
+    corrected over the task), n, made_for_language (see `is_made_for`), signature, source ("measured": never a published
+    figure), fingerprint, dataset, dataset_sha256, created. `metrics` limits the entries to these.
     """
     by_task: dict[str, list[Result]] = {}
     known = statistics or {}
@@ -83,6 +83,7 @@ def _entry(result: Result, metric: str, board: Board) -> dict[str, Any]:
         "p_best": None if isnan(p_best) else round(p_best, 6),
         "p_zero": None if p_zero is None or isnan(p_zero) else round(p_zero, 6),
         "n": result.n,
+        "made_for_language": is_made_for(result),
         "signature": result.signature,
         "source": "measured",
         "fingerprint": result.fingerprint,

@@ -73,6 +73,13 @@ def plain_text(table: Table, width: int | None = None) -> str:
     return without_commands("\n\n".join(parts))
 
 
+def wrapped(text: str, width: int) -> list[str]:
+    """A note in lines of at most `width` characters, if no word is longer; the following ones are set in."""
+    return textwrap.wrap(
+        without_commands(visible(text)), width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+
+
 def _with_prose(line: str, texts: Iterable[str], width: int | None) -> list[str]:
     """The line with texts at its end; texts that do not fit there follow below. Without a width, all fit."""
     lines = [line]

@@ -372,7 +372,7 @@ def _is_stale(result: Result, records: dict[str, Result]) -> bool:
     return bool(result.parts) and (
         len(parts) < len(result.parts)
         or any((part.fingerprint, part.signature) != (result.fingerprint, result.signature) for part in parts)
-        or mean_metrics(parts) != result.metrics
+        or not result.metrics.items() <= mean_metrics(parts).items()
     )
 
 

@@ -228,11 +228,14 @@ def averages_of(task: Task, results: Sequence[Result]) -> list[Result]:
         if not result.parts and task.is_current(result.signature):
             groups.setdefault((result.fingerprint, result.signature), {})[result.subset] = result
     for single in groups.values():
-        averages += [_average(name, [single[part] for part in parts]) for name, parts in task.averages(single).items()]
+        for name, parts in task.averages(single).items():
+            averages.append(_average(task, name, [single[part] for part in parts]))
     return averages
 
 
-def _average(name: str, parts: Sequence[Result]) -> Result:
+def _average(task: Task, name: str, parts: Sequence[Result]) -> Result:
+    no_scores = {metric.name for metric in task.metrics if not metric.has_interval}  # a mean threshold says nothing
+    metrics = {name: value for name, value in mean_metrics(parts).items() if name not in no_scores}
     effort = Effort(0.0)
     for part in parts:
         conditions = {"threads": part.threads or "unknown", **part.conditions}
@@ -242,7 +245,7 @@ def _average(name: str, parts: Sequence[Result]) -> Result:
     return replace(
         parts[0],
         subset=name,
-        metrics=mean_metrics(parts),
+        metrics=metrics,
         n=sum(part.n for part in parts),
         dataset=Dataset(
             name="+".join(dict.fromkeys(part.dataset.name for part in parts)),

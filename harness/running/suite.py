@@ -60,6 +60,8 @@ def measure_and_store(
     records = Records(run, encoder)
     failures = run.measure(encoder, plan, records.take, records.known, spec=spec, modules=modules)
     averages = [average for planned in plan for average in records.averages(planned.task)]
+    if store := run.store:  # of stored results too: an average may be younger than they are
+        store.merge(average for average in averages if store.find(average.identity) is None)
     return Outcome(records.results + averages, failures)
 
 

@@ -114,17 +114,20 @@ class Board:
         ends = entry.interval.get(metric) if entry else None
         return None if ends is None or isnan(ends[0]) else ends
 
+    def p(self, first: Result, second: Result, metric: str) -> float | None:
+        """The p-value of two encoders on one subset, not corrected; None if they were not tested."""
+        return self.statistics(first.task).p(first, second, metric)
+
     def standing(self, key: Key) -> Standing:
         """Which encoders are the best by one metric on one subset; by a difference or a threshold none is."""
         if key not in self._standings:
             task, subset, metric = key
-            statistics = self.statistics(task)
             results = {e: r for e, r in self.results(task, subset).items() if metric in r.metrics and r.base is None}
             values = {encoder: result.metrics[metric] for encoder, result in results.items()}
             self._standings[key] = Standing()
             if metric_of(task, metric).is_ranked:
-                p = lambda first, second: statistics.p(results[first], results[second], metric)  # noqa: E731
-                self._standings[key] = standing(values, p, statistics.alpha)
+                p = lambda first, second: self.p(results[first], results[second], metric)  # noqa: E731
+                self._standings[key] = standing(values, p, self.statistics(task).alpha)
         return self._standings[key]
 
     def p_zero(self, result: Result, metric: str) -> float | None:

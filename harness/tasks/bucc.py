@@ -7,15 +7,16 @@ Schwenk (ACL 2019) and LASER's `bucc.sh`, which Reimers and Gurevych (2020), sec
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from harness.core.errors import InputError
+from harness.core.names import Subset
 from harness.core.text import iter_lines
 from harness.data import DataDir
 from harness.data.bucc import PAIRS, BUCCPair, BUCCSplit, bucc_sources, bucc_texts, load_bucc
 from harness.data.citations import cited
-from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Rows, Task, languages_of_pair
+from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Rows, Task, languages_of_pair, tags_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -189,6 +190,19 @@ def _extracted_held_out(rows: Rows, training: NDArray[np.bool_]) -> NDArray[np.b
     return extracted
 
 
+def averages(subsets: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """`avg`, the unweighted mean over the four pairs, where all are there; `avg@ntrex` over those of a stand-in."""
+    present = set(subsets)
+    complete = {f"avg{tag}": tuple(pair + tag for pair in PAIRS) for tag in tags_of(present)}
+    return {name: parts for name, parts in complete.items() if present.issuperset(parts)}
+
+
+def resolve(name: str) -> tuple[str, ...]:
+    """`avg` (or `avg@ntrex`) stands for its four pairs; any other name for itself."""
+    base, tag = Subset.parse(name)
+    return tuple(pair + tag for pair in PAIRS) if base == "avg" else (name,)
+
+
 def sentences(data: DataDir) -> Iterator[str]:
     """All text in `data`, test sets without gold included."""
     for path in bucc_texts(data):
@@ -213,7 +227,9 @@ bucc = Task(
     rows=rows,
     aggregate=aggregate,
     count=lambda pair: len(pair.training.gold),
+    averages=averages,
     sentences=sentences,
+    resolve=resolve,
     data_sets=lambda subset: ("bucc2018",),
     languages=languages_of_pair,
     resample=sample,
@@ -223,8 +239,9 @@ bucc = Task(
         protocol="Pairs are mined by margin score and extracted above a threshold. f1_train: threshold tuned and "
         "scored on the training split (the figure that papers publish); f1_test: that threshold on the test split; "
         "f1_heldout: two folds of the training split, tuned on one and scored on the other; threshold: that of "
-        "f1_train.",
-        subsets=PAIRS,
-        overview=(OverviewColumn("f1_train", "BUCC f1_train"),),
+        "f1_train. The average is the unweighted mean over the four pairs.",
+        subsets=(*PAIRS, "avg"),
+        ranking=("avg",),
+        overview=(OverviewColumn("f1_train", "BUCC f1_train", ("avg",)),),
     ),
 )

@@ -7,17 +7,29 @@ from pathlib import Path
 
 import pytest
 
-from baselines.adapters.languages import languages_of
 from distill.static import STUDENT
 from harness.data.languages import standard_language
+from harness.encoders.made_for import declared_languages
 from harness.encoders.registry import encoder_info, encoder_names
+from harness.protocol.languages import made_for
 
 OURS = [name for name in encoder_names() if not name.startswith(("python", "mteb", "tfhub", "static", "compact"))]
 
 
-@pytest.mark.parametrize(("name", "number"), [("labse", 109), ("laser", 93), ("paraphrases", 50), ("distiluse", 13)])
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("labse", 109), ("laser", 93), ("paraphrase-multilingual-mpnet", 50), ("distiluse", 13), ("minilm", 1)],
+)
 def test_there_are_as_many_as_their_authors_say(name: str, number: int) -> None:
-    assert len(set(languages_of(name))) == len(languages_of(name)) == number
+    languages = made_for(name)
+    assert languages is not None and len(set(languages)) == len(languages) == number
+
+
+def test_a_file_names_encoders_that_there_are_and_the_registry_reads_it() -> None:
+    for declared in (declared_languages("muse"), declared_languages("student")):
+        assert declared and not declared.keys() - set(encoder_names())
+    assert made_for("muse") == encoder_info("muse").languages == made_for("muse?truncate_dim=256&quantize=int8")
+    assert encoder_info("potion-multilingual").languages is None
 
 
 @pytest.mark.parametrize("name", OURS)

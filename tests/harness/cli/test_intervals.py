@@ -45,12 +45,12 @@ def test_a_run_gives_intervals_and_a_second_one_changes_nothing(leaderboard: Lea
     # Another encoder gets intervals, and is said not to be tested; `--save-rows` mends it.
     other = leaderboard("run", *SET, "--encoder", "chargrams?dim=32&name=other")
     assert other.returncode == 0, other.stderr
-    tables = leaderboard("show").stdout
+    tables = leaderboard("show", "--full").stdout
     assert "not tested against the best, so not bold: " in tables and all(
         low for low, *_ in shown(leaderboard).values()
     )
     assert leaderboard("run", *SET, *BOTH, "--save-rows").returncode == 0
-    tables = leaderboard("show").stdout
+    tables = leaderboard("show", "--full").stdout
     assert "not tested" not in tables and tables.count("*") > 4
     assert {key: shown(leaderboard)[key] for key in found} == found
 

@@ -82,7 +82,7 @@ def test_sets_of_my_own(leaderboard: Leaderboard, mine: Path) -> None:
     assert sets == {"faq", "shop", "avg"}
     checked = leaderboard("check", *SETS)
     assert checked.returncode == 0 and "10 agree" in checked.stdout, checked.stdout + checked.stderr
-    shown = leaderboard("show")
+    shown = leaderboard("show", "--full")
     assert "Own retrieval: nDCG@10" in shown.stdout and "stand-in" not in shown.stdout
 
 

@@ -45,7 +45,7 @@ def entries(show: Show, *arguments: str) -> list[dict[str, object]]:
 
 
 def test_tables(show: Show) -> None:
-    code, out, err = show()
+    code, out, err = show("--full")
     assert (code, err) == (0, "")
     assert "STS 2017: Spearman's rho x 100\n" in out and "Tatoeba similarity search" in out
     assert "muse                        83.5      80.0         80.0\n" in out
@@ -54,11 +54,16 @@ def test_tables(show: Show) -> None:
 
 
 def test_every_format(show: Show) -> None:
-    outputs = {name: show("--format", name) for name in ("table", "md", "csv", "json", "latex")}
+    outputs = {name: show("--format", name, "--full") for name in ("table", "md", "csv", "json", "latex")}
+    assert outputs == {name: show("--format", name) for name in outputs} | {"table": outputs["table"]}
     assert all(code == 0 and out.endswith("\n") and not err for code, out, err in outputs.values())
     rows = list(csv.DictReader(io.StringIO(outputs["csv"][1])))
     objects = json.loads(outputs["json"][1])
-    assert [{k: "" if value is None else str(value) for k, value in e.items()} for e in objects] == rows
+
+    def text(value: object) -> str:
+        return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+    assert [{key: text(value) for key, value in entry.items()} for entry in objects] == rows
     assert outputs["latex"][1].count(r"\toprule") == outputs["md"][1].count("### ") == 2
 
 

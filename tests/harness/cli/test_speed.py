@@ -66,7 +66,7 @@ def test_figures_stand_beside_the_scores(capsys: pytest.CaptureFixture[str]) -> 
     # The contract of the long form holds.
     assert leaderboard_here(*shown) == 0
     assert capsys.readouterr().out == before
-    assert leaderboard_here("show") == 0
+    assert leaderboard_here("show", "--full") == 0
     cost = capsys.readouterr().out.partition("\nCost\n")[2]
     assert "sentences/s" in cost and "letters" in cost and "threads 1" in cost
     # The fingerprint of the scores is that of the speeds, so nothing is marked.

@@ -174,7 +174,7 @@ def test_boards_leave_them_to_a_page_of_their_own(here: Path, capsys: pytest.Cap
         assert re.search(rf"\| {name} +\| +{dim:,} \| \w+ +\| +{size:,} \|", pages["sweep.md"])
     assert "--encoder 'chargrams?truncate_dim=256&quantize=int8'" in pages["sweep.md"]
     capsys.readouterr()
-    assert run("show") == 0
+    assert run("show", "--full") == 0
     out = capsys.readouterr().out
     assert "chargrams@" not in out and "5 of chargrams" in out and "*" not in out.split("not shown")[0]
     assert run("show", "--encoder", "chargrams*", "--subset", "avg-same@sample") == 0

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from langcodes import standardize_tag, tag_is_valid
 
 from harness.core.errors import InputError
 from harness.data import bundled_sample
+from harness.data.languages import _SHORTER, _SHORTEST, standard_language
 from harness.data.own import OwnSet
+from harness.data.tatoeba import languages as tatoeba_languages
 from harness.protocol import all_tasks, get_task
-from harness.protocol.languages import chosen_languages, languages_of, languages_of_source, on_languages
+from harness.protocol.languages import (
+    chosen_languages,
+    is_made_for,
+    languages_of,
+    languages_of_source,
+    of_unknown_languages,
+    on_languages,
+)
 from harness.results.records import Dataset, Result
 from harness.running.plan import make_plan
 
@@ -52,6 +64,45 @@ def test_languages_of_records(result: Result, expected: str) -> None:
     assert " ".join(sorted(languages_of(result))) == expected
 
 
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (record("sts17", "en-de@deepl"), True),
+        (record("tatoeba", "tat"), False),
+        (record("tatoeba", "avg-paper", ["kat", "swh", "tgl", "tat"]), False),
+        (record("sts17", "avg-same", ["en-en", "es-es", "ar-ar"]), True),
+        (record("pairs", "faq", languages=["deu", "sw"]), False),
+        (record("pairs", "faq"), None),
+    ],
+)
+def test_what_an_encoder_was_made_for(result: Result, expected: bool | None) -> None:
+    for spec in ("muse", "muse?truncate_dim=256&quantize=int8&name=m"):
+        assert is_made_for(replace(result, spec=spec)) is expected
+    for spec in ("", "sentence-transformers:muse", "laser:folder", "chargrams", "no-such-encoder"):
+        assert is_made_for(replace(result, spec=spec)) is None
+
+
+def test_bokmal_is_the_norwegian_that_lists_of_languages_have() -> None:
+    assert is_made_for(replace(record("tatoeba", "nob"), spec="labse"))
+    assert is_made_for(replace(record("tatoeba", "nno"), spec="labse")) is False
+    assert on_languages([record("tatoeba", "nob")], ["no"]) == on_languages([record("tatoeba", "nob")], ["nob"]) != []
+
+
+def test_codes_that_are_known_by_heart_are_what_langcodes_says() -> None:
+    known = {code: code for code in _SHORTEST} | _SHORTER
+    assert len(known) > 200
+    for code, expected in known.items():
+        assert standardize_tag(code, macro=True).partition("-")[0] == expected and tag_is_valid(expected), code
+    needed = {language.lang for language in tatoeba_languages().values()} | {"de", "zh", "fil"}
+    assert not {code for code in needed if standard_language(code) != known.get(code, "fil")}, "none takes an import"
+
+
+def test_what_is_left_out_for_want_of_languages_is_named() -> None:
+    results = [record("sts17", "en-de"), record("pairs", "notes"), record("pairs", "faq", languages=["de"])]
+    assert of_unknown_languages(results) == "left out, since their languages are not known: pairs notes"
+    assert of_unknown_languages(results[:1]) == ""
+
+
 def test_every_published_set_says_its_languages() -> None:
     for task in all_tasks():
         for subset in task.published:
@@ -68,6 +119,9 @@ def test_a_set_in_its_languages_and_english_is_chosen() -> None:
     assert names("ger", "tur") == {"en-de", "en-en", "en-tr", "faq"}
     with pytest.raises(InputError, match=r"^no results on ja alone are stored; there are some on de en es fr tr$"):
         on_languages([*(one for one in sets if one.subset != "en-en"), own], ["ja"])
+    with pytest.raises(InputError, match="no results on ja alone"):
+        on_languages(sets, ["ja"])  # what is in English alone says nothing of it
+    assert [r.subset for r in on_languages(sets, ["en"])] == ["en-en"]
     with pytest.raises(InputError, match="no code of ISO 639"):
         chosen_languages(["german"])
 

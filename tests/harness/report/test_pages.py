@@ -170,7 +170,7 @@ def test_overview(store: ResultStore) -> None:
             "Tatoeba xx->en avg-paper",
         ],
         ["e5", "81.0", "–", "90.0", "–"],
-        ["muse", "80.0", "-0.92", "–", "40.0"],
+        ["muse", "80.0", "-0.92", "–", "†40.0"],
         ["chargrams (lexical floor)", "50.0", "–", "–", "–"],
     ]
     assert "- `@ntrex`: a BUCC-format set, not the BUCC data" in lines and "- – not measured here" in lines

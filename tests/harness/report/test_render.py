@@ -77,10 +77,11 @@ Tatoeba similarity search, scores x 100
          avg-student@longer  ---- kat -----
 encoder    en->xx    xx->en  en->xx  xx->en
 -------------------------------------------
-muse         50.0      40.0    50.0    40.0
+muse        †50.0     †40.0   †50.0   †40.0
 
 @longer: a stand-in for the published set
 n: 250 (kat)
+†: on a language that the encoder was not made for; an average, on one or more
 no interval and no test: muse; to mend it: leaderboard run --save-rows --encoder muse --task tatoeba
 signature: s"""
     assert plain_text(table, 80) == expected
@@ -89,7 +90,7 @@ signature: s"""
         "         avg-student@longer",
         "encoder              en->xx",
         "---------------------------",
-        "muse                   50.0",
+        "muse                  †50.0",
     ]
 
 
@@ -219,9 +220,9 @@ def test_latex_tells_a_minus_from_a_hyphen() -> None:
 def test_csv() -> None:
     entries = long_form([sts("muse", "en-en", 83.456)], {"spearman"})
     expected = f"""\
-encoder,task,subset,metric,value,low,high,interval,is_best,p_best,p_zero,n,signature,source,fingerprint,dataset,dataset_\
-sha256,created
-muse,sts17,en-en,spearman,83.456,,,,,,,250,{STS_SIGNATURE},measured,muse-1,sts17,{"0123456789abcdef" * 4},\
+encoder,task,subset,metric,value,low,high,interval,is_best,p_best,p_zero,n,made_for_language,signature,source,\
+fingerprint,dataset,dataset_sha256,created
+muse,sts17,en-en,spearman,83.456,,,,,,,250,true,{STS_SIGNATURE},measured,muse-1,sts17,{"0123456789abcdef" * 4},\
 2025-01-02T03:04:05+00:00"""
     assert render_long(entries, "csv") == expected
     assert len(list(csv.DictReader(io.StringIO(render_long(long_form(small_board()), "csv"))))) == 16
@@ -244,6 +245,7 @@ def test_json() -> None:
     "p_best": null,
     "p_zero": null,
     "n": 250,
+    "made_for_language": true,
     "signature": "{STS_SIGNATURE}",
     "source": "measured",
     "fingerprint": "muse-1",

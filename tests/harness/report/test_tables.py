@@ -127,7 +127,7 @@ def test_few_languages_have_columns_many_have_rows() -> None:
     [table] = boards(many)
     assert heads(table) == ["subset", "language", "n", "muse en->xx", "muse xx->en", "e5 en->xx", "e5 xx->en"]
     assert texts(table)[:2] == [
-        ["avg-paper", "", "28", "50.0", "40.0", "–", "–"],
+        ["avg-paper", "", "28", "†50.0", "†40.0", "–", "–"],
         ["deu", "German", "7", "50.0", "40.0", "–", "–"],
     ]
     assert table.rows[0].is_average and table.n_keys == 3
@@ -212,6 +212,7 @@ def test_long_form() -> None:
         "p_best": None,
         "p_zero": None,
         "n": 250,
+        "made_for_language": True,
         "signature": STS_SIGNATURE,
         "source": "measured",
         "fingerprint": "muse-1",
@@ -233,7 +234,7 @@ def test_sorting_a_table() -> None:
 
 def test_what_is_shown_agrees_with_what_is_measured() -> None:
     for task in all_tasks():
-        display, averages = task.display, list(task.averages(task.published))
+        display, averages = task.display, list(task.averages(task.published or ("own", "another")))
         if display.turn_above is None:
             assert sorted(display.subsets) == sorted([*task.published, *averages])
         else:

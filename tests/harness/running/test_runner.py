@@ -502,6 +502,22 @@ def test_a_record_says_how_its_vectors_were_made(tmp_path: Path) -> None:
     assert all(result.conditions == {"precision": "bf16"} for result in again)
 
 
+def test_an_average_is_completed_from_what_is_stored(tmp_path: Path) -> None:
+    """A task may have got an average since its records were made; nothing is encoded for it."""
+    store = ResultStore(tmp_path / "results")
+    run = Run(VectorCache(tmp_path / "cache"), store)
+    plan = make_plan([tasks.get_task("bucc")], bundled_sample())
+    measure_and_store(run, plan, Letters())
+    stored = store.load("letters", "bucc")
+    assert [r.subset for r in stored if r.parts] == ["avg@sample"]
+    store.drop([r for r in stored if r.parts])
+    assert not [r for r in store.load("letters", "bucc") if r.parts]
+    again = Letters()
+    outcome = measure_and_store(run, plan, again)
+    assert store.load("letters", "bucc") == stored and "avg@sample" in [r.subset for r in outcome.results]
+    assert not again.seen
+
+
 def test_threads_of_an_average_are_those_of_all_its_parts() -> None:
     task = tasks.get_task("sts17")
 

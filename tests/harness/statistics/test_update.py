@@ -136,18 +136,19 @@ def test_one_more_encoder_adds_its_own_numbers_and_changes_no_other(store: Resul
     assert StatisticsStore(other).file("sts17").read_bytes() == all_at_once
 
 
+def mined(seed: int, right: float = 1.3) -> dict[str, np.ndarray]:
+    """BUCC rows of a training split: 60 gold pairs and 60 others, whose scores overlap."""
+    rng = np.random.default_rng(seed)
+    gold = np.arange(120) < 60
+    score = np.where(gold, right, 1.0) + 0.2 * rng.normal(size=120)
+    order = np.argsort(-score)
+    sources = np.where(gold, np.arange(120), 1000 + rng.permutation(500)[:120])
+    columns = {"row1": sources, "row2": sources, "score": score, "gold": gold}
+    return {"split": np.full(120, "training"), **{key: column[order] for key, column in columns.items()}}
+
+
 def test_bucc_does_not_depend_on_who_else_is_on_the_board(tmp_path: Path) -> None:
     """What is drawn there are the sentences that an encoder extracts pairs of."""
-
-    def mined(seed: int) -> dict[str, np.ndarray]:
-        rng = np.random.default_rng(seed)
-        gold = np.arange(120) < 60
-        score = np.where(gold, 1.3, 1.0) + 0.2 * rng.normal(size=120)
-        order = np.argsort(-score)
-        sources = np.where(gold, np.arange(120), 1000 + rng.permutation(500)[:120])
-        columns = {"row1": sources, "row2": sources, "score": score, "gold": gold}
-        return {"split": np.full(120, "training"), **{key: column[order] for key, column in columns.items()}}
-
     bucc = get_task("bucc")
     for seed, encoder in enumerate("abc"):
         store_measured(tmp_path / "grown", encoder, {"de-en": mined(seed)}, "bucc")
@@ -159,6 +160,45 @@ def test_bucc_does_not_depend_on_who_else_is_on_the_board(tmp_path: Path) -> Non
     found = entries(ResultStore(tmp_path / "whole"), "bucc")["a", "de-en"]
     assert "f1_train" in found.interval and "threshold" not in found.interval
     assert set(found.p["f1_train"]) == {"b", "c"}
+
+
+def test_the_average_of_bucc_resamples_each_pair_by_itself(tmp_path: Path) -> None:
+    """Against SciPy's bootstrap of four independent samples; F1 of each pair is counted sentence by sentence."""
+    bucc, pairs = get_task("bucc"), ("de-en", "fr-en", "ru-en", "zh-en")
+    rows = {
+        name: {pair: mined(10 * i + k, right) for k, pair in enumerate(pairs)}
+        for i, (name, right) in enumerate((("good", 1.6), ("fair", 1.3)))
+    }
+    for name in rows:
+        store_measured(tmp_path, name, {pair + "@mine": rows[name][pair] for pair in pairs}, "bucc")
+    update_statistics(ResultStore(tmp_path), [bucc], Resampling(4000))
+
+    counted = []  # of each pair, a sentence a row: correct, extracted and gold pairs
+    for pair in pairs:
+        own = rows["fair"][pair]
+        threshold = bucc.aggregate(own)["threshold"]
+        sentences: dict[int, list[int]] = {}
+        for source, score, is_gold in zip(own["row1"], own["score"], own["gold"], strict=True):
+            of_sentence = sentences.setdefault(source, [0, 0, 0])
+            of_sentence[0] += bool(is_gold and score >= threshold)
+            of_sentence[1] += bool(score >= threshold)
+            of_sentence[2] += bool(is_gold)
+        counted.append(np.array([c for c in sentences.values() if any(c)], float))
+
+    def mean_f1(*drawn: np.ndarray, axis: int = -1) -> np.ndarray:
+        sums = [counts[places].sum(axis=-2) for counts, places in zip(counted, drawn, strict=True)]
+        return np.mean([200 * s[..., 0] / (s[..., 1] + s[..., 2]) for s in sums], axis=0)
+
+    places = tuple(np.arange(len(counts)) for counts in counted)
+    theirs = scipy.stats.bootstrap(places, mean_f1, vectorized=True, n_resamples=4000, method="BCa", rng=3)
+    (record,) = [r for r in ResultStore(tmp_path).load("fair") if r.subset == "avg@mine"]
+    assert record.metrics["f1_train"] == pytest.approx(mean_f1(*places)) and "threshold" not in record.metrics
+    found = entries(ResultStore(tmp_path), "bucc")
+    low, high = found["fair", "avg@mine"].interval["f1_train"]
+    assert (low, high) == pytest.approx(tuple(theirs.confidence_interval), abs=0.06 * (high - low))
+    of_pair = found["fair", "de-en@mine"].interval["f1_train"]
+    assert high - low < 0.7 * (of_pair[1] - of_pair[0]), "four independent pairs: half as wide"
+    assert found["fair", "avg@mine"].p["f1_train"]["good"] < 0.01
 
 
 def test_without_rows_an_encoder_keeps_what_it_has_and_gets_no_new_test(store: ResultStore) -> None:

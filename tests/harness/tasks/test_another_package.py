@@ -270,8 +270,9 @@ def test_show(board: Installation) -> None:
 @pytest.mark.slow
 def test_json(board: Installation) -> None:
     entries = json.loads(board.run("show", "--format", "json"))
-    assert len(entries) == (3 + 1) * 2 * 3
-    assert [e["metric"] for e in entries[:3]] == ["wins", "gap", "cutoff"]
+    assert len(entries) == (3 + 1) * 2 * 3 - 2, "thresholds have no average"
+    assert [e["metric"] for e in entries[:2]] == ["wins", "gap"]
+    assert [e["metric"] for e in entries[4:7]] == ["wins", "gap", "cutoff"]
     assert list(dict.fromkeys(e["subset"] for e in entries if e["task"] == "contrast")) == ["avg", "sv", "cs"]
     for entry in entries:
         has_interval = entry["metric"] != "cutoff"
@@ -306,11 +307,11 @@ def test_report(board: Installation) -> None:
     assert json.loads((board.folder / "results/contrast/worst.json").read_text())["student sv"] < N
     overview = (board.folder / "results/README.md").read_text("utf-8")
     table = [cells(line) for line in overview.splitlines() if line.startswith("|")]
-    assert table[0] == ["encoder", "contrast avg", "contrast won sv", "plain-contrast sv"]
-    # By the first task's average: not by name.
+    assert table[0] == ["encoder", "overall rank", "contrast avg", "contrast won sv", "plain-contrast sv"]
+    # By the overall rank: not by name.
     assert [row[0] for row in table[2:4]] == ["student", "chargrams (lexical floor)"]
-    assert table[2][1].startswith("+") and table[2][2].startswith("**") and not table[3][2].startswith("**")
-    assert "- [Contrast sets](contrast.md)" in overview and "order of encoders: avg (won)" in overview
+    assert table[2][2].startswith("+") and table[2][3].startswith("**") and not table[3][3].startswith("**")
+    assert "- [Contrast sets](contrast.md)" in overview and "order of encoders: overall rank" in overview
 
 
 @pytest.mark.slow

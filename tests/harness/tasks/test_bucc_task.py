@@ -112,3 +112,11 @@ def test_sample_is_mined_well_by_a_perfect_encoder() -> None:
         lambda sentences, lang: np.array([vectors[s] for s in sentences], np.float32),
     )
     assert bucc.aggregate(found)["f1_train"] == 100
+
+
+def test_an_average_needs_all_four_pairs() -> None:
+    pairs = ("de-en", "fr-en", "ru-en", "zh-en")
+    tagged = tuple(f"{pair}@ntrex" for pair in pairs)
+    assert bucc.averages([*pairs[:3], *tagged]) == {"avg@ntrex": tagged}
+    assert bucc.averages(pairs) == {"avg": pairs} and bucc.averages(pairs[1:]) == {}
+    assert bucc.resolve("avg@ntrex") == tagged and bucc.resolve("avg") == pairs and bucc.resolve("de-en") == ("de-en",)

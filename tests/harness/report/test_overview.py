@@ -1,0 +1,147 @@
+"""The table over all tasks: columns, order, ranks, and the short form for a terminal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from result_records import record, sts
+from speeds import measurement
+
+from harness.report.headlines import one_each
+from harness.report.overview import Overview, overviews
+from harness.results.records import Result
+from harness.results.statistics import Entry, Statistics, digest
+
+SCORES = {"first": (80.0, 70.0, 90.0, 40.0), "second": (82.0, 60.0, 85.0, 30.0), "third": (50.0, 20.0, 10.0, 5.0)}
+
+
+def measured(scores: dict[str, tuple[float, ...]] = SCORES) -> list[Result]:
+    """Encoders on averages of STS and BUCC, on language bias and on Tatoeba."""
+    results = []
+    for name, (same, cross, f1, accuracy) in scores.items():
+        results += [
+            sts(name, "avg-same", same, parts=["en-en", "es-es", "ar-ar"]),
+            sts(name, "avg-cross@deepl", cross, parts=["en-ar", "en-de@deepl"]),
+            record(name, "language-bias", "ten@deepl", {"difference": -cross / 10}, "s"),
+            record(name, "bucc", "avg@ntrex", {"f1_train": f1}, "s", parts=["de-en@ntrex", "fr-en@ntrex"]),
+            record(name, "tatoeba", "avg-all", {"accuracy_xx_en": accuracy}, "s", parts=["deu", "tur"]),
+            record(name, "tatoeba", "avg-xtreme", {"accuracy_xx_en": 1.0}, "s", parts=["deu"]),
+        ]
+    return results
+
+
+def known(results: list[Result], p: float = 0.0001) -> dict[str, Statistics]:
+    """All pairs tested with the same p-value."""
+    statistics: dict[str, Statistics] = {}
+    for result in results:
+        others = {r.encoder for r in results if (r.task, r.subset) == (result.task, result.subset)}
+        tests = {metric: {o: p for o in others if o > result.encoder} for metric in result.metrics}
+        of_task = statistics.setdefault(result.task, Statistics("made-up", 0.95, {}))
+        interval = {metric: (value - 1, value + 1) for metric, value in result.metrics.items()}
+        of_task.entries[result.encoder, result.subset] = Entry(digest(result), interval, tests)
+    return statistics
+
+
+def overview(results: list[Result], p: float = 0.0001, costs: bool = True) -> Overview:
+    speeds = [measurement(name, 0.001) for name in {r.encoder for r in results}] if costs else []
+    (found,) = overviews(results, known(results, p), [], speeds)
+    return found
+
+
+def test_all_of_it() -> None:
+    table = overview(measured()).table
+    assert [column.label for column in table.columns[:7]] == [
+        "encoder",
+        "overall rank",
+        "STS avg-same",
+        "STS avg-cross@deepl",
+        "language bias ten@deepl",
+        "BUCC f1_train avg@ntrex",
+        "Tatoeba xx->en avg-all",
+    ]
+    rows = [[f"{cell.text} {cell.interval_text}".strip() for cell in row.cells[:4]] for row in table.rows]
+    assert rows == [
+        ["first", "1.2 [1.2, 1.2]", "80.0 [79.0, 81.0]", "70.0 [69.0, 71.0]"],
+        ["second", "1.8 [1.8, 1.8]", "82.0 [81.0, 83.0]", "60.0 [59.0, 61.0]"],
+        ["third", "3.0 [3.0, 3.0]", "50.0 [49.0, 51.0]", "20.0 [19.0, 21.0]"],
+    ]
+    assert "order of encoders: overall rank" in table.note_texts
+    (note,) = [text for text in table.note_texts if text.startswith("overall rank")]
+    assert note.startswith("overall rank: the mean of the ranks in the 4 columns by which encoders are ranked; its")
+
+
+def test_the_short_form_in_full() -> None:
+    results = [*measured(), sts("english", "avg-same", 90.0, spec="minilm", parts=["en-en", "es-es", "ar-ar"])]
+    assert (
+        overview(results).short(100)
+        == """\
+All tasks, scores x 100
+
+                         ------ sts17 -------  language-bias   bucc  tatoeba
+encoder    overall rank  avg-same  avg-cross@           ten@   avg@  avg-all  sent./s    MB
+-------------------------------------------------------------------------------------------
+first    1.2 [1.2, 1.2]     80.0        70.0*          -7.00  90.0*    40.0*    1,000  32.9
+second   1.8 [1.8, 1.8]     82.0        60.0           -6.00  85.0     30.0     1,000  32.9
+third    3.0 [3.0, 3.0]     50.0        20.0           -2.00  10.0      5.0     1,000  32.9
+english               –    †90.0*          –               –     –        –     1,000  32.9
+
+overall rank: the mean rank in 4 columns, of the 3 encoders that have all; [low, high]: 95 %
+*: the best of a column, and all that are not significantly worse than it
+†: on a language that the encoder was not made for; an average, on one or more
+– not measured here
+@: avg-cross@deepl, ten@deepl: another translation than the published set
+@: avg@ntrex: a BUCC-format set, not the BUCC data
+sent./s: sentences a second; MB: on disk; Made-up CPU, 2 cores, 8 GiB, device cpu, threads 2
+more: leaderboard show --task NAME (sts17, language-bias, bucc, tatoeba), or --full for all"""
+    )
+
+
+@pytest.mark.parametrize("width", [100, 90, 80, 60])
+def test_it_keeps_to_the_width_and_says_what_it_leaves_out(width: int) -> None:
+    names = {f"a-very-long-name-of-an-encoder-that-somebody-gave-it-{i}": of for i, of in enumerate(SCORES.values())}
+    text = overview(measured(names)).short(width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "a-very-long-name-...-gave-it-0 " in text
+    assert "no room for: " in text and "overall rank" in text
+    shown = text.partition("no room for: ")[0]
+    assert "ten@" not in shown.splitlines()[3], "what ranks nobody goes first"
+    assert all(f"it-{i}" in text for i in range(3))
+
+
+def test_many_tasks_keep_a_column_each_as_long_as_there_is_room() -> None:
+    sets = [record(e, "bucc", s, {"f1_train": 50.0 + i}, "s") for i, e in enumerate("ab") for s in ("de-en", "fr-en")]
+    results = [result for result in measured() if result.task != "bucc"]
+    results = [replace(result, encoder={"first": "a", "second": "b"}.get(result.encoder, "c")) for result in results]
+    text = overview([r for r in results if r.encoder != "c"] + sets).short(80)
+    heads = text.splitlines()[2:4]
+    assert all(task in heads[0] for task in ("sts17", "bucc", "tatoeba")) and "no room for: " in text
+
+
+def test_of_several_averages_that_one_stands_there_by_which_the_task_ranks() -> None:
+    assert [key for _, key in one_each(measured()) if key[0] == "tatoeba"] == [("tatoeba", "avg-all", "accuracy_xx_en")]
+    most = [sts(e, "avg-cross", 1.0) for e in "abc"] + [sts(e, "avg-cross@deepl", 1.0) for e in "ab"]
+    assert [key[1] for _, key in one_each(most)] == ["avg-cross"]
+
+
+def test_without_an_average_a_few_sets_have_a_column_each_and_many_have_none() -> None:
+    few = [record("a", "tatoeba", code, {"accuracy_xx_en": 1.0}, "s") for code in ("tur", "deu")]
+    assert [key[1] for _, key in one_each(few)] == ["deu", "tur"]
+    many = [record("a", "tatoeba", code, {"accuracy_xx_en": 1.0}, "s") for code in ("tur", "deu", "fra", "kat", "tat")]
+    assert one_each(many) == [] == overviews(many, {}, [], [])
+    own = [record("a", "pairs", "faq", {"accuracy_src_trg": 90.0}, "s")]
+    assert [column.label for column, _ in one_each(own)] == ["pairs src->trg faq"]
+
+
+def test_what_the_interval_of_a_rank_says_nothing_about_is_said() -> None:
+    results = measured()
+    apart = " ".join(overview(results, p=0.02).short(100).split())
+    assert "no two of these encoders are told apart; of 12 tests the smallest p is 0.02, before the" in apart
+    (untested,) = overviews(results, {}, [], [])
+    assert "overall rank: no two of these encoders were tested against each other" in untested.short(100)
+    assert "first    1.2 [1.0, 3.0]" in untested.short(100)
+
+
+def test_one_encoder_has_no_rank() -> None:
+    alone = overview([result for result in measured() if result.encoder == "first"])
+    assert "rank" not in alone.short(100) and "overall rank" not in [column.label for column in alone.table.columns]
