@@ -26,10 +26,9 @@ def headlines(results: Sequence[Result]) -> list[tuple[Column, Key]]:
 
 
 def one_each(results: Sequence[Result]) -> list[tuple[Column, Key]]:
-    """The columns of the table over all tasks, each with one number: of several averages or stand-ins the one that the
-    task ranks by, as `rank_encoders` has it.
+    """The columns of the table over all tasks: of several averages or stand-ins the one that the task ranks by.
 
-    Of a task of which no average was measured, each set has a column if they are few.
+    That is the one of `rank_encoders`. Of a task without a measured average, each set has a column if they are few.
     """
     found = []
     for task in task_order(result.task for result in results):

@@ -102,14 +102,18 @@ class Overview:
             costs = [speed, disk] if self._costs else []
             rows.append(Row((self._costs.marked(label, encoder), *rank, *scores, *costs)))
         heads = [Column("encoder", is_number=False), *self._rank_head]
-        heads += [Column(_cut(task), _untagged(subset)) for task, subset, _ in keys]
+        n_of = Counter(key[:2] for key in keys)
+        for task, subset, metric in keys:
+            more = f" {metric_of(task, metric).heading}" if n_of[task, subset] > 1 else ""
+            heads.append(Column(_cut(task), _untagged(subset) + more))
         heads += [Column("sent./s"), Column("MB")] if self._costs else []
         return Table(self._title, tuple(heads), tuple(rows))
 
     def _short_notes(self, table: Table, left_out: Sequence[Key]) -> list[str]:
         """One line for each thing that the short form does not say by itself."""
         cells = [cell for row in table.rows for cell in row.cells]
-        notes = []
+        metrics = dict.fromkeys(f"{task} {metric_of(task, metric).heading}" for task, _, metric in self._keys)
+        notes = [f"scores: {', '.join(metrics)}"]
         if known := self._ranks.ranks:
             columns = f"{len(self._ranks.keys)} columns" if len(self._ranks.keys) > 1 else "one column"
             whose = (

@@ -131,9 +131,8 @@ def make_pages(
     if measured:
         pages[_SPEED] = speed_page(measured, _GENERATED)
     if folded:
-        variants = fold(everything)[1]
-        repeat = commands(variants, task_order(result.task for result in variants), folder, languages)
-        pages[_SWEEP] = _sweep_page(everything, known, repeat)
+        repeat = commands(folded, task_order(result.task for result in folded), folder, languages)
+        pages[_SWEEP] = _sweep_page(everything, folded, known, repeat)
     more = {
         _SPEED: "What encoders cost",
         _SWEEP: "Cut and quantised vectors",
@@ -164,9 +163,10 @@ def _published_page(scores: Sequence[PublishedScore]) -> str:
     )
 
 
-def _sweep_page(results: Sequence[Result], statistics: Mapping[str, Statistics], repeat: str) -> str:
+def _sweep_page(
+    results: Sequence[Result], variants: Sequence[Result], statistics: Mapping[str, Statistics], repeat: str
+) -> str:
     """repeat: the commands that measure it again."""
-    variants = fold(results)[1]
     return _join(
         _GENERATED,
         "# Cut and quantised vectors",

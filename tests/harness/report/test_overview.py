@@ -8,12 +8,16 @@ import pytest
 from result_records import record, sts
 from speeds import measurement
 
+from harness.protocol import get_task
+from harness.protocol.described import described
+from harness.protocol.task import Display, OverviewColumn
 from harness.report.headlines import one_each
 from harness.report.overview import Overview, overviews
 from harness.results.records import Result
 from harness.results.statistics import Entry, Statistics, digest
 
 SCORES = {"first": (80.0, 70.0, 90.0, 40.0), "second": (82.0, 60.0, 85.0, 30.0), "third": (50.0, 20.0, 10.0, 5.0)}
+TWICE = (OverviewColumn("spearman", "S", ("x",)), OverviewColumn("pearson", "P", ("x",)))
 
 
 def measured(scores: dict[str, tuple[float, ...]] = SCORES) -> list[Result]:
@@ -86,6 +90,7 @@ second   1.8 [1.8, 1.8]     82.0        60.0           -6.00  85.0     30.0     
 third    3.0 [3.0, 3.0]     50.0        20.0           -2.00  10.0      5.0     1,000  32.9
 english               –    †90.0*          –               –     –        –     1,000  32.9
 
+scores: sts17 spearman, language-bias difference, bucc f1_train, tatoeba xx->en
 overall rank: the mean rank in 4 columns, of the 3 encoders that have all; [low, high]: 95 %
 *: the best of a column, and all that are not significantly worse than it
 †: on a language that the encoder was not made for; an average, on one or more
@@ -145,3 +150,14 @@ def test_what_the_interval_of_a_rank_says_nothing_about_is_said() -> None:
 def test_one_encoder_has_no_rank() -> None:
     alone = overview([result for result in measured() if result.encoder == "first"])
     assert "rank" not in alone.short(100) and "overall rank" not in [column.label for column in alone.table.columns]
+
+
+def test_two_metrics_of_one_set_are_told_apart() -> None:
+    task = replace(get_task("sts17"), name="twice", display=Display(overview=TWICE))
+    results = [record(e, "twice", "x", {"spearman": s, "pearson": s + 1}, "s") for e, s in (("a", 1.0), ("b", 2.0))]
+    described.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("harness.protocol.described.get_task", lambda name: task)
+        heads = overviews(results, {}, [], [])[0].short(100).splitlines()[3]
+    described.cache_clear()
+    assert heads.split() == ["encoder", "overall", "rank", "x", "spearman", "x", "pearson"]
