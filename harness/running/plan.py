@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from harness.core.errors import HarnessError, InputError, unknown_name
 from harness.core.names import Subset
 from harness.data import DataDir, Source, bundled_sample, open_data_dir
+from harness.data.languages import standard_language
 from harness.protocol import get_task, task_names
 from harness.protocol.languages import chosen_languages, is_on, languages_of_source
 from harness.protocol.task import Planned, Task
@@ -164,12 +165,14 @@ def plan_sets(
     """
     progress = progress or Silent()
     plan = make_plan(tasks, data, subsets, languages)
+    without = _without_sets(plan, languages)
+    if languages and len(without) == len(languages) and (plan or make_plan(tasks, data, subsets)):
+        names = " or ".join(task.name for task in tasks)
+        raise InputError(f"there is no set of {names} on {' or '.join(languages)} alone (English may be with it)")
+    if without:
+        progress.note(f"no set on {' '.join(without)}")
     if not plan:
         names = " or ".join(task.name for task in tasks)
-        if languages and make_plan(tasks, data, subsets):
-            raise InputError(
-                f"there is no set of {names} on {' and '.join(languages)} alone (English may be with them)"
-            )
         if data.sets:
             raise InputError(f"none of the given sets is for {names}; leave --task out")
         if tasks and not any(task.published for task in tasks):
@@ -184,6 +187,12 @@ def plan_sets(
             listed = " ".join(absent[:12]) + (" ..." if len(absent) > 12 else "")
             progress.note(f"not in the data directory: {task} {listed}")
     return plan
+
+
+def _without_sets(plan: Sequence[Planned], languages: Sequence[str]) -> list[str]:
+    """Those of the languages that no planned set is on."""
+    present = {code for task, source in sets_of(plan) for code in languages_of_source(task, source)}
+    return [code for code in languages if standard_language(code) not in present]
 
 
 def choose_tasks(tasks: Sequence[str | Task] | None = None, progress: Progress | None = None) -> list[Task]:

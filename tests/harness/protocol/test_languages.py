@@ -22,7 +22,7 @@ from harness.protocol.languages import (
     on_languages,
 )
 from harness.results.records import Dataset, Result
-from harness.running.plan import make_plan
+from harness.running.plan import Silent, make_plan, plan_sets
 
 
 def record(task: str, subset: str, parts: list[str] | None = None, languages: list[str] | None = None) -> Result:
@@ -132,3 +132,17 @@ def test_a_run_takes_the_sets_of_the_languages() -> None:
     assert names["sts17"] == {"en-de@sample", "en-en@sample"} and names["tatoeba"] == {"deu@sample"}
     mine = OwnSet("faq", "faq", (), kind="pairs", languages=("deu", "tr"))
     assert languages_of_source(get_task("pairs"), mine) == {"de", "tr"}
+
+
+def test_a_language_without_a_set_is_said() -> None:
+    notes: list[str] = []
+
+    class Watched(Silent):
+        def note(self, message: str) -> None:
+            notes.append(message)
+
+    chosen = [get_task("sts17")]
+    plan_sets(chosen, bundled_sample(), progress=Watched(), languages=["tr", "jpn"])
+    assert "no set on jpn" in notes
+    with pytest.raises(InputError, match="no set of sts17 on ja or ko alone"):
+        plan_sets(chosen, bundled_sample(), languages=["ja", "ko"])
