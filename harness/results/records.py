@@ -371,7 +371,8 @@ def _is_stale(result: Result, records: dict[str, Result]) -> bool:
     parts = [records[name] for name in result.parts if name in records]
     return bool(result.parts) and (
         len(parts) < len(result.parts)
-        or any((part.fingerprint, part.signature) != (result.fingerprint, result.signature) for part in parts)
+        or any(part.fingerprint != result.fingerprint for part in parts)
+        or not all(f"{part.signature}|".startswith(f"{result.signature}|") for part in parts)
         or mean_metrics(parts) != result.metrics
     )
 
