@@ -41,7 +41,7 @@ from harness.data.sources import DataDir, content_sha256
 from harness.data.tatoeba import languages
 from harness.data.transfer import Network, TransferError
 from harness.encoders.cache import default_cache_dir
-from harness.encoders.registry import EncoderInfo, never
+from harness.encoders.info import EncoderInfo, never
 
 CODES, VOCABULARY, CHECKPOINT = "93langs.fcodes", "93langs.fvocab", "bilstm.93langs.2018-12-26.pt"
 # Megabytes. The checkpoint's follow from its tensors; those of the text files are estimates.

@@ -148,7 +148,7 @@ def check(
 
 def _records(folder: Path, option: str) -> list[Result]:
     from harness.core.errors import InputError
-    from harness.results.records import ResultStore
+    from harness.results.store import ResultStore
 
     records = ResultStore(folder).load()
     if not records:
@@ -244,8 +244,8 @@ def rerun(
     from harness.report.record import find_record
     from harness.reproduction.render import text as check_text
     from harness.reproduction.repeat import Options, compare_runs, measure_again
-    from harness.results.records import ResultStore
     from harness.results.selection import stored
+    from harness.results.store import ResultStore
 
     results = results_folder(results)
     everything = stored(ResultStore(results))

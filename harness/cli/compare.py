@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from harness.encoders.spec import Spec
     from harness.protocol.task import Planned, Task
     from harness.resampling.resamples import Resampling
-    from harness.results.records import ResultStore
+    from harness.results.store import ResultStore
     from harness.running.measure import Run
     from harness.running.plan import Progress
     from harness.statistics.comparison import Comparison
@@ -83,7 +83,7 @@ def compare(
     from harness.encoders.cache import VectorCache
     from harness.protocol.task import common_signature
     from harness.resampling.resamples import Resampling
-    from harness.results.records import ResultStore
+    from harness.results.store import ResultStore
     from harness.running.measure import Run
     from harness.running.plan import choose_data, plan_sets
     from harness.statistics.comparison import compare_rows

@@ -37,9 +37,10 @@ from harness.report.tables import (
     split_sample,
     tag_notes,
 )
-from harness.results.records import Result, ResultStore
+from harness.results.records import Result
 from harness.results.selection import fold, stored
 from harness.results.statistics import Statistics, StatisticsStore
+from harness.results.store import ResultStore
 from harness.speed.store import Measurement, SpeedStore
 from harness.statistics.board import Board
 

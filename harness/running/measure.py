@@ -26,7 +26,8 @@ from harness.encoders.shards import Effort
 from harness.encoders.sides import AnyEncoder, Side, Sides, TwoSided, by_side, side_of
 from harness.encoders.variant import Variant
 from harness.protocol.task import Planned, Rows, Task, common_signature
-from harness.results.records import Dataset, Identity, RecordKey, Result, ResultStore, mean_metrics
+from harness.results.records import Dataset, Identity, RecordKey, Result, mean_metrics
+from harness.results.store import ResultStore
 from harness.running.plan import Items, Progress, Silent, identity_of, sets_of
 
 _ENOUGH = 5000

@@ -21,7 +21,8 @@ from harness.core.files import refuse_way_out, write_atomically, writing
 from harness.core.names import check_name
 from harness.core.text import iter_lines
 from harness.protocol.task import Rows, Task
-from harness.results.records import Identity, RecordKey, Result, ResultStore
+from harness.results.records import Identity, RecordKey, Result
+from harness.results.store import ResultStore
 
 FORMATS = ("npz", "jsonl", "parquet")
 """Compact, for `numpy.load`; one JSON object per line; Parquet."""

@@ -28,7 +28,7 @@ from harness.encoders.reduction import Reduction
 from harness.encoders.registry import check_spec, encoder_info, load_encoder, load_sides
 from harness.encoders.sides import TwoSided
 from harness.encoders.variant import Variant
-from harness.results.records import ResultStore
+from harness.results.store import ResultStore
 from harness.running.dry_run import forecast
 from harness.running.evaluate import evaluate
 from harness.running.measure import Run
