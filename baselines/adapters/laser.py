@@ -52,7 +52,6 @@ _RELEASE = DataSet(
     title="LASER, 93 languages",
     licence="BSD-3-Clause",
     home="https://github.com/facebookresearch/LASER",
-    citation="Artetxe & Schwenk (2019). Massively Multilingual Sentence Embeddings. TACL 7.",
     folder="laser-93langs",
     files=tuple(f"laser-93langs/{name}" for name in _MB),
     checksums={},

@@ -94,7 +94,10 @@ class ResultStore:
             with writing(file), self._locked():
                 left = {old.subset: old for old in self._read(file) if old.key not in keys}
                 current = [record for record in left.values() if not _is_stale(record, left)]
-                write_atomically(file, _dump(current))
+                if current:
+                    write_atomically(file, _dump(current))
+                else:
+                    file.unlink()
                 self._parsed[file] = _stamp(file), current
 
     @contextmanager

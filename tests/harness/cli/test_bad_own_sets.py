@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from command_line import one_line_error
 
+from harness.cli import main
+
 Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
 Files = Mapping[str, "str | bytes | None"]
 
@@ -48,14 +50,27 @@ def write(folder: Path, files: Files) -> None:
             path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
-def run(leaderboard: Leaderboard, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return leaderboard("run", "--encoder", "chargrams", *arguments)
+COMMAND = ("run", "--encoder", "chargrams")
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Leaderboard:
+    """The command in this process: a hundred processes would take ten seconds."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        with pytest.raises(SystemExit) as ended:
+            main([*COMMAND, *arguments])
+        said = capfd.readouterr()
+        return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), said.out, said.err)
+
+    return run
 
 
 @pytest.mark.parametrize("arguments", [(*ALIGNED, *SCORED, *BEIR), TSV, CSV, JSONL, SETS], ids=" ".join)
-def test_good_files_are_measured(leaderboard: Leaderboard, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_good_files_are_measured(run: Leaderboard, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     write(tmp_path, GOOD)
-    done = run(leaderboard, *arguments)
+    done = run(*arguments)
     assert done.returncode == 0, done.stderr
     assert list((tmp_path / "results/records").glob("*/*.json"))
 
@@ -177,10 +192,10 @@ BAD: dict[str, tuple[Files, tuple[str, ...], tuple[str, ...]]] = {
 
 @pytest.mark.parametrize(("change", "arguments", "parts"), BAD.values(), ids=BAD)
 def test_what_is_wrong_is_one_line(
-    leaderboard: Leaderboard, tmp_path: Path, change: Files, arguments: tuple[str, ...], parts: tuple[str, ...]
+    run: Leaderboard, tmp_path: Path, change: Files, arguments: tuple[str, ...], parts: tuple[str, ...]
 ) -> None:
     write(tmp_path, {**GOOD, **change})
-    done = run(leaderboard, *arguments)
+    done = run(*arguments)
     message = one_line_error(done)
     said = [line for line in done.stderr.splitlines() if not line.startswith("results folder: ")]
     assert len(said) == 1 and not done.stdout, done.stderr
