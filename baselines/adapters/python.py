@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.core.errors import HarnessError, InputError, one_line
 from harness.encoders.info import EncoderInfo, always
-from harness.encoders.registry import missing_attributes
+from harness.encoders.sides import missing_attributes
 
 
 def find(location: str) -> Callable[..., Any]:

@@ -23,7 +23,7 @@ from harness.encoders.encoder import Encoder
 from harness.encoders.info import EncoderInfo
 from harness.encoders.named import Named
 from harness.encoders.reduction import Reduction
-from harness.encoders.sides import AnyEncoder, TwoSided, joined
+from harness.encoders.sides import AnyEncoder, TwoSided, joined, missing_attributes
 from harness.encoders.spec import (
     OWN_OPTIONS,
     PROMPTS,
@@ -231,11 +231,6 @@ def runs_code(spec: Spec) -> bool:
             return info.runs_code(spec.location, spec.options) is not False
     except (Exception, SystemExit):  # a third party's function may fail in any way, and then has not said no
         return True
-
-
-def missing_attributes(candidate: object) -> list[str]:
-    """The attributes that an object lacks to be an encoder; its name comes from the spec string."""
-    return [name for name in ("fingerprint", "dim", "uses_lang", "encode") if not hasattr(candidate, name)]
 
 
 def _label(spec: Spec) -> str:

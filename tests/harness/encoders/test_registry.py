@@ -13,7 +13,8 @@ from harness.core.plugins import offers
 from harness.encoders import registry
 from harness.encoders.encoder import Encoder
 from harness.encoders.info import EncoderInfo
-from harness.encoders.registry import check_spec, encoder_info, encoder_names, load_encoder, missing_attributes
+from harness.encoders.registry import check_spec, encoder_info, encoder_names, load_encoder
+from harness.encoders.sides import missing_attributes
 from harness.encoders.spec import converted, option_types
 
 PLUGIN = '''

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from encoders import Letters
 
-from harness import evaluate
+from harness import TwoSided, evaluate
 from harness.core.errors import InputError
+from harness.encoders.adopted import AdoptedEncoder
 
 PAIRS = [(f"das haus {i}", f"the house {i}") for i in range(30)]
 BEIR = {
@@ -79,6 +80,16 @@ def test_an_average_is_over_all_sets_whatever_their_options(tmp_path: Path) -> N
 def test_what_is_no_encoder_is_refused(encoder: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError):
         evaluate(encoder, data=PAIRS, cache_dir=tmp_path)
+
+
+def test_a_model_for_each_side(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"Model is no encoder, it lacks .*AdoptedEncoder"):
+        TwoSided(Model(), Model())  # type: ignore[arg-type]
+    other = Model()
+    other.encode = lambda sentences: Letters().encode([text[::2] for text in sentences])  # type: ignore[method-assign]
+    two = TwoSided(AdoptedEncoder(Model(), "two"), AdoptedEncoder(other))
+    (result,) = evaluate(two, data=BEIR, cache_dir=tmp_path)
+    assert result.encoder == "two" and result.sides
 
 
 def test_data_and_a_data_directory_are_two_things(tmp_path: Path) -> None:
