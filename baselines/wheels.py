@@ -42,7 +42,7 @@ from baselines.adapters.sentence_transformer import SentenceTransformerEncoder
 from harness.core.errors import InputError, MissingExtraError
 from harness.core.files import digest_of
 from harness.encoders.cache import default_cache_dir
-from harness.encoders.registry import EncoderInfo
+from harness.encoders.info import EncoderInfo
 
 _PIP_SECONDS = 900
 _STALE_SECONDS = 24 * 3600  # a temporary folder of that age belongs to no process any more

@@ -21,7 +21,7 @@ from baselines.adapters.huggingface import folder_digest, legal_text, model_fold
 from baselines.adapters.model_files import MODULES_FILE, listed_modules, read_model_file, read_settings
 from harness.core.errors import InputError
 from harness.core.files import refuse_special
-from harness.encoders.registry import EncoderInfo, never
+from harness.encoders.info import EncoderInfo, never
 
 STUDENT = Path(__file__).parent / "models" / "student"
 _FILES = ("model.safetensors", "tokenizer.json")

@@ -30,7 +30,7 @@ from distill.static import module_folder, token_vectors
 from harness.core.errors import InputError, MissingExtraError, one_line
 from harness.core.files import locked, writing
 from harness.encoders.cache import default_cache_dir
-from harness.encoders.registry import EncoderInfo, never
+from harness.encoders.info import EncoderInfo, never
 
 COMPACT_FILE = "compact.safetensors"
 """Not `model.safetensors`: a library that knows nothing of the scales would take the int8 for the weights."""

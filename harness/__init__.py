@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from harness.encoders.registry import load_encoder as load_encoder
     from harness.encoders.sides import TwoSided as TwoSided
     from harness.results.records import Result as Result
-    from harness.results.records import ResultStore as ResultStore
+    from harness.results.store import ResultStore as ResultStore
     from harness.running.evaluate import evaluate as evaluate
 
 # Imported on first use: `leaderboard --help` must not wait for NumPy.
@@ -27,7 +27,7 @@ _HOME = {
     "Encoder": "harness.encoders.encoder",
     "HarnessError": "harness.core.errors",
     "Result": "harness.results.records",
-    "ResultStore": "harness.results.records",
+    "ResultStore": "harness.results.store",
     "TwoSided": "harness.encoders.sides",
     "evaluate": "harness.running.evaluate",
     "load_encoder": "harness.encoders.registry",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.published import Measurements, PublishedScore, published_scores
-from harness.results.records import ResultStore
+from harness.results.store import ResultStore
 
 STORE = ResultStore(Path(__file__).parents[1] / "results")
 

@@ -24,7 +24,7 @@ from baselines.adapters.sentence_transformer import (
 )
 from harness.core.errors import InputError
 from harness.encoders.cache import default_cache_dir
-from harness.encoders.registry import EncoderInfo
+from harness.encoders.info import EncoderInfo
 
 _FILE = Path(__file__).with_name("aliases.toml")
 

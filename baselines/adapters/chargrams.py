@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.errors import InputError
-from harness.encoders.registry import EncoderInfo, never
+from harness.encoders.info import EncoderInfo, never
 
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _BLANK = ord(" ")

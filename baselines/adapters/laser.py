@@ -40,7 +40,7 @@ from harness.data.sources import DataDir, content_sha256
 from harness.data.tatoeba import languages
 from harness.data.transfer import Network, TransferError
 from harness.encoders.cache import default_cache_dir
-from harness.encoders.registry import EncoderInfo, never
+from harness.encoders.info import EncoderInfo, never
 
 CODES, VOCABULARY, CHECKPOINT = "93langs.fcodes", "93langs.fvocab", "bilstm.93langs.2018-12-26.pt"
 # Megabytes. The checkpoint's follow from its tensors; those of the text files are estimates.
@@ -51,7 +51,6 @@ _RELEASE = DataSet(
     title="LASER, 93 languages",
     licence="BSD-3-Clause",
     home="https://github.com/facebookresearch/LASER",
-    citation="Artetxe & Schwenk (2019). Massively Multilingual Sentence Embeddings. TACL 7.",
     folder="laser-93langs",
     files=tuple(f"laser-93langs/{name}" for name in _MB),
     checksums={},

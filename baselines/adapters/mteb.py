@@ -15,7 +15,7 @@ import numpy as np
 from baselines.adapters.huggingface import Source, legal_text, open_model, quiet
 from harness.core.errors import InputError, one_line
 from harness.core.files import user_path
-from harness.encoders.registry import EncoderInfo, always
+from harness.encoders.info import EncoderInfo, always
 
 PromptType = Literal["query", "document"]
 

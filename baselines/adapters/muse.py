@@ -20,7 +20,7 @@ from baselines.adapters.huggingface import legal_text
 from harness.core.errors import InputError
 from harness.core.files import digest_of
 from harness.core.threads import n_threads
-from harness.encoders.registry import EncoderInfo, never
+from harness.encoders.info import EncoderInfo, never
 
 DIM = 512
 # A token takes about 20 KB of working memory and a sentence is never split, so this many characters take 0.2 GB.

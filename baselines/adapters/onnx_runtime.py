@@ -35,7 +35,7 @@ from baselines.adapters.tokenizer_files import open_tokenizer, read_config
 from harness.core.errors import InputError
 from harness.core.files import joint_digest, leads_out
 from harness.core.threads import MAX_WORKERS, n_threads
-from harness.encoders.registry import EncoderInfo, never
+from harness.encoders.info import EncoderInfo, never
 
 MODEL_FILES = "onnx/model.onnx", "model.onnx"
 """Where the graph is, in the transformer's folder: the first that is there."""

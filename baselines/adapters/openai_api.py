@@ -23,7 +23,7 @@ from baselines.adapters.openai_requests import Meter, Requests
 from harness.core.errors import EncoderError, InputError, VectorError
 from harness.core.escaping import terminal_line
 from harness.encoders.encoder import Conditions, Encoder, PartialError
-from harness.encoders.registry import EncoderInfo, always
+from harness.encoders.info import EncoderInfo, always
 
 _WEIGHTS = r"weights:([0-9a-f]{64})\|norm:(unit|any)"
 _UNIT = 1e-2  # how far the norms of unit vectors may be from 1

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import HarnessError, InputError, one_line
-from harness.encoders.registry import EncoderInfo, always, missing_attributes
+from harness.encoders.info import EncoderInfo, always
+from harness.encoders.sides import missing_attributes
 
 
 def find(location: str) -> Callable[..., Any]:

@@ -27,7 +27,7 @@ from baselines.adapters.huggingface import (
 )
 from harness.core.errors import InputError
 from harness.core.threads import MAX_WORKERS, n_threads
-from harness.encoders.registry import EncoderInfo, never
+from harness.encoders.info import EncoderInfo, never
 
 Pooling = Literal["mean", "cls", "max"]
 

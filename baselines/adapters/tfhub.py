@@ -26,7 +26,7 @@ from baselines.adapters.huggingface import legal_text
 from baselines.adapters.tfhub_cache import cached_model, find, handle_of, local_folder, quiet
 from harness.core.errors import InputError, one_line
 from harness.core.threads import n_threads
-from harness.encoders.registry import EncoderInfo
+from harness.encoders.info import EncoderInfo
 
 # Attention over a text of so many tokens takes 0.1 to 0.4 GB in the large variant of mUSE.
 MAX_CHARS = 2_000

@@ -73,7 +73,7 @@ def audit_bucc(
     from harness.core.errors import InputError
     from harness.encoders.cache import VectorCache
     from harness.encoders.registry import check_spec, failures_in_one_line, load_encoder
-    from harness.results.records import ResultStore
+    from harness.results.store import ResultStore
     from harness.review.audit import as_json, as_table, audit, describe, find_rivals, not_in_gold
     from harness.review.sheet import check_new, check_origin, match_verdicts, origin_of, read_review, write_review
     from harness.running.plan import choose_data, identity_of, make_plan

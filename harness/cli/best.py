@@ -80,9 +80,9 @@ def best(
     from harness.protocol.languages import PIVOT, chosen_languages, languages_of, on_languages
     from harness.report.best import Question, as_json, text
     from harness.report.tables import split_sample
-    from harness.results.records import ResultStore
     from harness.results.selection import select, stored
     from harness.results.statistics import StatisticsStore
+    from harness.results.store import ResultStore
     from harness.speed.store import SpeedStore
     from harness.statistics.best import answer
     from harness.statistics.candidates import Wishes, facts_of

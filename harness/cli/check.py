@@ -136,7 +136,7 @@ def check(
     if all(check.skipped for check in checks):
         reasons = "; ".join(dict.fromkeys(check.skipped for check in checks))
         none = f"none of the {len(checks)} records can be checked here"
-        raise InputError(f"{none} ({reasons}); give --data-dir, or what the encoder needs")
+        raise InputError(f"{none} ({reasons}); give --data-dir or your own sets, or what the encoder needs")
     if junit:  # first: it does not depend on who reads what is printed
         _write(junit, render.junit(checks))
     if format is Format.github and (annotations := render.github(checks, against)):
@@ -148,7 +148,7 @@ def check(
 
 def _records(folder: Path, option: str) -> list[Result]:
     from harness.core.errors import InputError
-    from harness.results.records import ResultStore
+    from harness.results.store import ResultStore
 
     records = ResultStore(folder).load()
     if not records:
@@ -239,11 +239,13 @@ def rerun(
     from harness.core.files import temporary_folder
     from harness.data import open_data_dir
     from harness.encoders.spec import parse_spec
+    from harness.protocol.described import described
+    from harness.protocol.task import Task
     from harness.report.record import find_record
     from harness.reproduction.render import text as check_text
     from harness.reproduction.repeat import Options, compare_runs, measure_again
-    from harness.results.records import ResultStore
     from harness.results.selection import stored
+    from harness.results.store import ResultStore
 
     results = results_folder(results)
     everything = stored(ResultStore(results))
@@ -265,7 +267,10 @@ def rerun(
         with watch() as progress:
             fresh = measure_again(chosen, folder, options, progress)
         if absent := [fresh.skipped[r.key] for r in chosen if r.key in fresh.skipped]:
-            raise InputError(f"{absent[0]}; give --data-dir or set HARNESS_DATA")
+            task = described(old.task)
+            is_own = isinstance(task, Task) and not task.published
+            remedy = "the set (--pairs, --scored, --beir, --sets)" if is_own else "--data-dir or set HARNESS_DATA"
+            raise InputError(f"{absent[0]}; give {remedy}")
         checks = compare_runs(chosen, everything, results, folder, fresh)
     new = next((r for r in fresh.results if r.key == old.key), None)
     if new is not None:

@@ -17,8 +17,8 @@ def cite(results: ResultsOption = None, task: TaskOption = None, encoder: Encode
     from harness.encoders.spec import parse_spec
     from harness.protocol import get_task
     from harness.report import citations
-    from harness.results.records import ResultStore
     from harness.results.selection import stored
+    from harness.results.store import ResultStore
 
     if not task and not encoder:
         typer.echo(citations.bibtex(citations.of_results(stored(ResultStore(results_folder(results))))))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from harness.encoders.spec import Spec
     from harness.protocol.task import Planned, Task
     from harness.resampling.resamples import Resampling
-    from harness.results.records import ResultStore
+    from harness.results.store import ResultStore
     from harness.running.measure import Run
     from harness.running.plan import Progress
     from harness.statistics.comparison import Comparison
@@ -81,8 +81,9 @@ def compare(
     from harness.cli.progress import watch
     from harness.core.errors import InputError
     from harness.encoders.cache import VectorCache
+    from harness.protocol.task import common_signature
     from harness.resampling.resamples import Resampling
-    from harness.results.records import ResultStore
+    from harness.results.store import ResultStore
     from harness.running.measure import Run
     from harness.running.plan import choose_data, plan_sets
     from harness.statistics.comparison import compare_rows
@@ -109,7 +110,8 @@ def compare(
     if not any(c.differences for c in compared):
         reasons = [f"{name} on {c.subset}: {why}" for c in compared for name, why in c.missing.items()]
         raise InputError(f"there is no set that two of the encoders have: {reasons[0]}")
-    typer.echo(_printed(format, compared, names, resampling, {p.task.name: p.task.full_signature for p in plan}))
+    signatures = {p.task.name: common_signature(map(p.task.signature_on, p.sources)) for p in plan}
+    typer.echo(_printed(format, compared, names, resampling, signatures))
     if any(rows.failures for rows in measured):
         raise typer.Exit(3)
 

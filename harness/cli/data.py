@@ -191,6 +191,8 @@ def verify(sets: SetsArgument = None, data_dir: DataDirOption = None, sets_file:
     from harness.data.parallel import chosen_sets
     from harness.protocol import get_task
 
+    if sets_file and sets:
+        raise InputError("--sets verifies your own sets; leave the names of others out")
     if sets_file:
         checked = []
         for own in _own(sets_file):

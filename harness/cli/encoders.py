@@ -34,7 +34,7 @@ _COMMON = (
 class EncoderRow:
     """One alias or kind as it is printed; `encoder` is how to write it in a spec string, `state` is for this machine.
 
-    The other attributes are those of `harness.encoders.registry.EncoderInfo`; a broken one has none of them.
+    The other attributes are those of `harness.encoders.info.EncoderInfo`; a broken one has none of them.
     """
 
     encoder: str

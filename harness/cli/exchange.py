@@ -33,8 +33,8 @@ def export(
     from harness.core.escaping import terminal_line
     from harness.core.files import refuse_way_out, write_atomically
     from harness.published.mteb import mteb_files
-    from harness.results.records import ResultStore
     from harness.results.selection import select, stored
+    from harness.results.store import ResultStore
 
     results = results_folder(results)
     chosen, _ = select(stored(ResultStore(results)), encoder=encoder or (), task=task or ())

@@ -76,8 +76,18 @@ def _of_sets(
         *(("scored", location) for location in scored or ()),
         *(("retrieval", location) for location in beir or ()),
     ]
+    given = [name for name, locations in (("pairs", pairs), ("scored", scored), ("beir", beir)) if locations]
     if (src_lang is None) != (trg_lang is None):
         raise InputError("give both --src-lang and --trg-lang, or none of them")
+    for option, is_given, kinds in (
+        ("--src-lang", src_lang, ("--pairs", "--scored", "--beir")),
+        ("--set-name", set_name is not None, ("--pairs", "--scored", "--beir")),
+        ("--columns", columns, ("--pairs", "--scored")),
+        ("--split", split != "test", ("--beir",)),
+        ("--keep-own-id", keep_own_id, ("--beir",)),
+    ):
+        if is_given and not any(f"--{name}" in kinds for name in given):
+            raise InputError(f"{option} goes with {' or '.join(kinds)}; give one, or leave {option} out")
     if set_name is not None:
         check_set_name(set_name)
     if set_name is not None and len(named) != 1:

@@ -33,8 +33,8 @@ def rows(
     """
     from harness.core.errors import unknown_name
     from harness.report.render import ENTRY_FORMATS, render, render_long
-    from harness.results.records import ResultStore
     from harness.results.selection import stored
+    from harness.results.store import ResultStore
     from harness.statistics.rows import kept_rows, pack_rows
 
     store = ResultStore(results_folder(results))

@@ -73,9 +73,10 @@ def show(
     from harness.report.render import render, render_long
     from harness.report.speed import cost_table
     from harness.report.tables import boards, long_form, sort_entries, sort_rows
-    from harness.results.records import Result, ResultStore
+    from harness.results.records import Result
     from harness.results.selection import fold, select, stored
     from harness.results.statistics import StatisticsStore
+    from harness.results.store import ResultStore
     from harness.speed.store import SpeedStore
 
     results = results_folder(results)
@@ -170,7 +171,7 @@ def report(
     from harness.core.escaping import terminal_line
     from harness.protocol.languages import of_unknown_languages
     from harness.report import pages
-    from harness.results.records import ResultStore
+    from harness.results.store import ResultStore
 
     results = results_folder(results)
     store = ResultStore(results)

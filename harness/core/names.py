@@ -28,7 +28,7 @@ def check_name(name: str, what: str) -> str:
     if is_name(name):
         return name
     if not re.fullmatch(PATTERN, name):
-        remedy = "add name=..." if what == "encoder" else "rename it"
+        remedy = {"encoder": "add name=...", "set": "give another (--set-name)"}.get(what, "rename it")
         raise InputError(f"{what} name {name!r} cannot name a folder; {remedy} with letters, digits and . _ + @ - only")
     raise InputError(f"{what} name {name[:20]!r}... has {len(name)} characters; the limit is {MAX_LENGTH}")
 

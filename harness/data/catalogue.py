@@ -52,7 +52,7 @@ class DataSet:
 
     Attributes:
         name: as used on the command line and in results.
-        title, licence, home, citation, note: shown to the user.
+        title, licence, home, note: shown to the user.
         cite: BibTeX entries; in the file their keys in references.bib.
         folder: where it lies in the data directory.
         files: its files, relative to the data directory, without `.gz`.
@@ -66,7 +66,6 @@ class DataSet:
     title: str
     licence: str
     home: str
-    citation: str
     folder: str
     cite: tuple[str, ...] = ()
     files: tuple[str, ...] = ()

@@ -48,6 +48,8 @@ ENDINGS: dict[str, Format] = {
     "txt": "words",
 }
 _COLUMNS = (("source", "src", "sentence1", "text1"), ("target", "trg", "tgt", "sentence2", "text2"))
+TEXT_FORMATS: tuple[Format, ...] = ("tsv", "named", "scored", "words", "moses", "stsb")
+"""Of which every line is UTF-8 text."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Corpus:
 
 
 def open_corpus(
-    location: str | Path,
+    location: str | Path | Sequence[Path],
     *,
     source_lang: str = "",
     languages: Sequence[str] = (),
@@ -88,7 +90,7 @@ def open_corpus(
     """The corpus in a file, or in two aligned files as in `A.en,A.de`.
 
     Args:
-        location: one path, or two with a comma between them.
+        location: one path, or two with a comma between them; or a list of these.
         source_lang: the language of the sources; by default, and if neither side is in it, the first.
         languages: of the two sides, for files whose names do not tell them.
         columns: of a CSV or JSONL file, the names of the two columns.
@@ -97,14 +99,22 @@ def open_corpus(
     Raises:
         InputError: no such file, or nothing tells languages and format.
     """
-    whole = user_path(location)
-    files = (whole,) if whole.is_file() else tuple(user_path(part) for part in str(location).split(","))
+    files = tuple(_paths(location))
     for path in files:
         if not path.is_file():
             raise InputError(f"no file {path}; give a file such as NAME.en-de.tsv.gz, or two as in NAME.en,NAME.de")
     if len(files) > 2:
-        raise InputError(f"{location}: {len(files)} files; a corpus is one file or two aligned ones")
+        raise InputError(f"{','.join(map(str, files))}: {len(files)} files; a corpus is one file or two aligned ones")
+    if len(set(files)) < len(files):
+        raise InputError(f"{files[0]}: the same file on both sides; give one that is aligned with it")
     return describe(files, source_lang, languages=languages, columns=tuple(columns), or_say=or_say)
+
+
+def _paths(location: str | Path | Sequence[Path]) -> Sequence[Path]:
+    if not isinstance(location, str | Path):
+        return location
+    whole = user_path(location)
+    return [whole] if whole.is_file() else [user_path(part) for part in str(location).split(",")]
 
 
 def describe(
@@ -197,26 +207,28 @@ def _read_moses(corpus: Corpus) -> Pairs:
 
 def _read_tsv(corpus: Corpus) -> Pairs:
     """Without a first line that names the columns, as a CSV file would."""
-    usual = [{name.lower() for name in names} for names in _usual_columns(corpus)]
-    if corpus.is_swapped:
-        usual.reverse()
+    usual = usual_columns((corpus.source_lang, corpus.target_lang))
     pairs = read_table(corpus.files[0])
     for pair in itertools.islice(pairs, 1):
-        if not all(side.strip().lower() in names for side, names in zip(pair, usual, strict=True)):
+        if not is_header(pair, usual[::-1] if corpus.is_swapped else usual):
             yield pair
     yield from pairs
 
 
 def _read_named(corpus: Corpus) -> Pairs:
-    columns = [(name,) for name in corpus.columns] or _usual_columns(corpus)
+    columns = [(name,) for name in corpus.columns] or usual_columns((corpus.source_lang, corpus.target_lang))
     for _, (source, target) in named_rows(corpus.files[0], columns):
         yield source, target
 
 
-def _usual_columns(corpus: Corpus) -> list[tuple[str, ...]]:
-    """What the column of the sources and that of the targets may be called."""
-    languages = (corpus.source_lang, corpus.target_lang)
+def usual_columns(languages: Sequence[str]) -> list[tuple[str, ...]]:
+    """What the columns of sentences in these two languages may be called."""
     return [(language, *usual) for language, usual in zip(languages, _COLUMNS, strict=True)]
+
+
+def is_header(fields: Sequence[str], columns: Sequence[Sequence[str]]) -> bool:
+    """Whether a line gives names to all these columns, in upper or lower case."""
+    return all(field.strip().lower() in map(str.lower, names) for field, names in zip(fields, columns, strict=True))
 
 
 def _read_stsb(corpus: Corpus) -> Pairs:

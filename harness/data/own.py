@@ -8,7 +8,7 @@ and `retrieval` (queries, documents, and which document answers which query, in 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -20,7 +20,7 @@ from harness.core.files import user_path
 from harness.core.names import Subset, check_name
 from harness.core.schema import read_tables
 from harness.core.text import REMEDY, iter_lines, parse_number, tab_rows
-from harness.data.corpora import NAME, open_corpus, read_pairs
+from harness.data.corpora import NAME, TEXT_FORMATS, is_header, open_corpus, read_pairs, usual_columns
 from harness.data.languages import standard_language
 from harness.data.pair_formats import named_rows
 from harness.data.sources import DataDir, Source
@@ -31,8 +31,13 @@ Kind = Literal["pairs", "scored", "retrieval"]
 AVERAGE = "avg"
 """Of the subset that stands for the mean over all sets of a task."""
 
-_SCORED_COLUMNS = (("sentence1", "text1", "source"), ("sentence2", "text2", "target"), ("score", "gold", "label"))
-_LARGEST_SCORE = 1e6
+_SCORES = ("score", "gold", "label")  # what the column of scores may be called
+LARGEST_SCORE = 1e6
+"""Of scored pairs, up or down."""
+
+Languages = tuple[str | None, str | None]
+"""Of the first and the second side, as encoders are told them: the shortest ISO 639 codes; None: not known."""
+
 _OR_SAY = ", or give --src-lang and --trg-lang"
 
 
@@ -42,7 +47,8 @@ class OwnSet(Source):
 
     Attributes:
         kind: the task that it is for.
-        languages: of the first and the second side (of the queries and the documents): ISO 639 codes.
+        languages: of the first and the second side (of the queries and the documents): ISO 639 codes, as in the names
+            of files; empty: not known.
         columns: the names of the columns of a CSV or JSONL file; empty: the usual ones.
         keep_own_id: of retrieval, whether a document with the query's own id may be found.
         content: of a set in memory, what the loader of its kind gives.
@@ -55,6 +61,12 @@ class OwnSet(Source):
     keep_own_id: bool = False
     content: Any = field(default=None, compare=False, repr=False)
     expected: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def spoken(self) -> Languages:
+        """The languages, as encoders are told them."""
+        first, second = (standard_language(code) if code else None for code in self.languages)
+        return first, second
 
 
 @dataclass(frozen=True)
@@ -90,7 +102,11 @@ class _Entry:
     sha256: dict[str, str] = field(default_factory=dict)
 
 
-def open_set(kind: Kind, location: str | Path, options: Options | None = None) -> OwnSet:
+Location = str | Path | Sequence[Path]
+"""A path; two paths with a comma between them; or a list of paths."""
+
+
+def open_set(kind: Kind, location: Location, options: Options | None = None) -> OwnSet:
     """A set by its files; they are not read yet.
 
     Args:
@@ -128,8 +144,11 @@ def read_sets(file: str | Path) -> list[OwnSet]:
     for name, entry in entries.items():
         options = Options(name, tuple(entry.languages or ()), tuple(entry.columns), entry.split, entry.keep_own_id)
         try:
-            location = ",".join(str(path.parent / user_path(each)) for each in entry.files)
-            sets.append(replace(open_set(entry.kind, location, options), expected=entry.sha256))
+            files = [path.parent / user_path(each) for each in entry.files]
+            own = replace(open_set(entry.kind, files, options), expected=entry.sha256)
+            if others := entry.sha256.keys() - set(own.names):
+                raise InputError(f"sha256 of {min(others)}, which is none of its files: {', '.join(own.names)}")
+            sets.append(own)
         except InputError as error:
             raise InputError(f"{path}: [{name}]: {error}") from None
     return sets
@@ -166,20 +185,32 @@ def has_named_columns(location: str | Path) -> bool:
     return str(location).removesuffix(".gz").endswith((".csv", ".jsonl"))
 
 
-def _open_pairs(location: str | Path, options: Options) -> OwnSet:
+def _one_path(location: Location, kind: Kind) -> Path:
+    if isinstance(location, str | Path):
+        return user_path(location)
+    if len(location) > 1:
+        raise InputError(f"{len(location)} files are given, but a set of kind {kind!r} is one file or folder")
+    return location[0]
+
+
+def _open_pairs(location: Location, options: Options) -> OwnSet:
     corpus = open_corpus(location, languages=options.languages, columns=options.columns, or_say=_OR_SAY)
     name = check_set_name(options.name or corpus.name.rpartition(".")[0])
     sides = _two_languages((corpus.source_lang, corpus.target_lang), corpus.files[0])
     return OwnSet(name, name, corpus.files, kind="pairs", languages=sides, columns=corpus.columns)
 
 
-def _open_scored(location: str | Path, options: Options) -> OwnSet:
-    path = user_path(location)
+def _open_scored(location: Location, options: Options) -> OwnSet:
+    path = _one_path(location, "scored")
     if not path.is_file():
         raise InputError(f"no file {path}; give a file such as NAME.de-tr.tsv: sentence TAB sentence TAB score")
     stem, _, ending = path.name.removesuffix(".gz").rpartition(".")
     if ending not in ("tsv", "csv", "jsonl"):
         raise InputError(f"{path}: expected .tsv (sentence TAB sentence TAB score), .csv or .jsonl, each also with .gz")
+    if options.columns and ending == "tsv":
+        raise InputError(f"{path}: columns have names in .csv and .jsonl files only; leave --columns out")
+    if len(options.columns) not in (0, 3):
+        raise InputError(f"{path}: {len(options.columns)} columns are named, expected sentence,sentence,score")
     languages = options.languages
     if match := NAME.fullmatch(path.name):
         stem, languages = match[1] or path.parent.name, (match[2], match[3])
@@ -188,8 +219,8 @@ def _open_scored(location: str | Path, options: Options) -> OwnSet:
     return OwnSet(name, name, (path,), kind="scored", languages=sides, columns=options.columns)
 
 
-def _open_retrieval(location: str | Path, options: Options) -> OwnSet:
-    folder = user_path(location)
+def _open_retrieval(location: Location, options: Options) -> OwnSet:
+    folder = _one_path(location, "retrieval")
     if not folder.is_dir():
         raise InputError(f"no folder {folder}; give one with corpus.jsonl, queries.jsonl and qrels/{options.split}.tsv")
     data = DataDir(folder)
@@ -199,20 +230,24 @@ def _open_retrieval(location: str | Path, options: Options) -> OwnSet:
         splits = sorted(path.name.partition(".")[0] for path in (folder / "qrels").glob("*.tsv*"))
         hint = f"; there is qrels/ with {', '.join(splits)}: name one with --split" if splits else ""
         raise InputError(f"{folder}: {' and '.join(missing)} missing; expected {', '.join(wanted)} (also .gz){hint}")
-    name = check_set_name(options.name or folder.resolve().name)
-    protocol = f"split:{options.split}|own-id:{'kept' if options.keep_own_id else 'dropped'}"
+    name = check_set_name(options.name or (folder.name if folder.name.strip(".") else folder.resolve().name))
     return OwnSet(
         name,
         name,
         data.find_all(*wanted),
-        protocol=protocol,
+        protocol=retrieval_protocol(options.keep_own_id),
         kind="retrieval",
         languages=_two_languages(options.languages, folder),
         keep_own_id=options.keep_own_id,
     )
 
 
-_OPEN: dict[Kind, Callable[[str | Path, Options], OwnSet]] = {
+def retrieval_protocol(keep_own_id: bool) -> str:
+    """What of a set for retrieval is in the signature. (The split is not: it is the name of a file.)"""
+    return f"own-id:{'kept' if keep_own_id else 'dropped'}"
+
+
+_OPEN: dict[Kind, Callable[[Location, Options], OwnSet]] = {
     "pairs": _open_pairs,
     "scored": _open_scored,
     "retrieval": _open_retrieval,
@@ -221,10 +256,14 @@ _OPEN: dict[Kind, Callable[[str | Path, Options], OwnSet]] = {
 
 def check_set_name(name: str) -> str:
     """`name`, of a set of the user's own. Raises InputError if it cannot be one."""
+    from harness.data.catalogue import catalogue
+
     if Subset.parse(name).tag:
         raise InputError(f"set name {name!r}: @ marks stand-ins for published sets; choose a name without it")
     if name == AVERAGE:
         raise InputError(f"set name {name!r}: it is that of the average over all sets; choose another")
+    if not catalogue().keys().isdisjoint(name.split("+")):
+        raise InputError(f"set name {name!r}: it is that of a published data set; choose another (--set-name)")
     return check_name(name, "set")
 
 
@@ -238,11 +277,11 @@ def _two_languages(languages: Sequence[str], path: Path) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class OwnPairs:
-    """n sentences and their translations: `targets[i]` translates `sources[i]`; `languages` of both sides."""
+    """n sentences and their translations: `targets[i]` translates `sources[i]`; `languages` of both sides, or None."""
 
     sources: list[str]
     targets: list[str]
-    languages: tuple[str, str]
+    languages: Languages
 
 
 def load_pairs(source: Source) -> OwnPairs:
@@ -250,14 +289,14 @@ def load_pairs(source: Source) -> OwnPairs:
     own = own_set(source)
     if own.content is not None:
         return cast(OwnPairs, own.content)
-    location = ",".join(map(str, own.files))
-    corpus = open_corpus(location, languages=own.languages, columns=own.columns)
-    _refuse_nul(own.files)
+    corpus = open_corpus(own.files, languages=own.languages, columns=own.columns)
+    if corpus.format in TEXT_FORMATS:
+        _refuse_nul(own.files)
     pairs = list(read_pairs(corpus))
     while not any(pairs[-1]) and len(pairs) > 1:  # two files that end in blank lines
         pairs.pop()
     sources, targets = zip(*pairs, strict=True)
-    return OwnPairs(list(sources), list(targets), own.languages)
+    return OwnPairs(list(sources), list(targets), own.spoken)
 
 
 def load_scored(source: Source) -> STSPairs:
@@ -272,14 +311,15 @@ def load_scored(source: Source) -> STSPairs:
         return cast(STSPairs, own.content)
     path = own.files[0]
     _refuse_nul(own.files)
+    columns: list[tuple[str, ...]] = [(name,) for name in own.columns]
+    columns = columns or [*usual_columns(own.languages), _SCORES]
+    rows: Iterator[tuple[int, list[str]]]
     if path.name.removesuffix(".gz").endswith(".tsv"):
-        rows = tab_rows(path, 3, 3, "sentence TAB sentence TAB score", is_blank_no_row=True)
+        table = tab_rows(path, 3, 3, "sentence TAB sentence TAB score", is_blank_no_row=True)
+        rows = ((line, fields) for line, fields in table if line > 1 or not is_header(fields, columns))
     else:
-        columns = [(name,) for name in own.columns] or _SCORED_COLUMNS
-        if len(columns) != 3:
-            raise InputError(f"{path}: {len(columns)} columns are named, expected sentence,sentence,score")
         rows = named_rows(path, columns)
-    limits = {"low": -_LARGEST_SCORE, "high": _LARGEST_SCORE}
+    limits = {"low": -LARGEST_SCORE, "high": LARGEST_SCORE}
     pairs = [(first, second, parse_number(score, path, line, **limits)) for line, (first, second, score) in rows]
     return scored_pairs(own, pairs)
 
@@ -294,14 +334,12 @@ def scored_pairs(own: OwnSet, pairs: Sequence[tuple[str, str, float]]) -> STSPai
     if len({score for _, _, score in pairs}) == 1:
         raise InputError(f"{place}: all scores are equal, so there is no correlation with them; correct them")
     first, second, scores = zip(*pairs, strict=True)
-    return STSPairs(own.subset, list(first), list(second), *own.languages, np.array(scores, np.float64))
+    return STSPairs(own.subset, list(first), list(second), *own.spoken, np.array(scores, np.float64))
 
 
 def _refuse_nul(files: Sequence[Path]) -> None:
     """Raises InputError at a NUL byte, which text in UTF-16 is full of; it may be UTF-8 by chance."""
     for path in files:
-        if path.name.endswith(".zip"):
-            continue
         for number, line in enumerate(iter_lines(path), start=1):
             if "\0" in line:
                 raise InputError(f"{path}:{number}: a NUL byte, which is no text (is the file UTF-16?); {REMEDY}")

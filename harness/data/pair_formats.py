@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import re
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
@@ -16,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from harness.core.errors import InputError
-from harness.core.text import DAMAGES, REMEDY, decoded_lines, iter_lines, parse_number, tab_rows, unpacked
+from harness.core.text import DAMAGES, REMEDY, decoded_lines, iter_lines, open_content, parse_number, tab_rows, unpacked
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -109,11 +107,8 @@ def read_tmx(path: Path, source: str, target: str) -> Pairs:
     if path.name.endswith(".zip"):
         yield from _read_tmx_zip(path, source, target)
         return
-    try:
-        with gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb") as stream:
-            yield from _tmx_pairs(stream, path, source, target)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: cannot be read ({error}); {REMEDY}") from None
+    with open_content(path) as stream:
+        yield from _tmx_pairs(stream, path, source, target)
 
 
 def _read_tmx_zip(path: Path, source: str, target: str) -> Pairs:
@@ -122,7 +117,7 @@ def _read_tmx_zip(path: Path, source: str, target: str) -> Pairs:
         if len(members) != 1:
             raise InputError(f"{path}: expected one .tmx file in it, found {len(members)}")
         with archive.open(members[0]) as stream:
-            yield from _tmx_pairs(stream, path, source, target)
+            yield from _tmx_pairs(unpacked(stream, path), path, source, target)
 
 
 def _tmx_pairs(stream: Any, path: Path, source: str, target: str) -> Pairs:

@@ -24,7 +24,8 @@ class ParallelCorpus:
     """A public corpus of English with many other languages.
 
     Attributes:
-        name, title, licence, home, citation, note: as in the catalogue of data sets.
+        name, title, licence, home, note: as in the catalogue of data sets.
+        citation: what to cite, in words.
         url, file: address and local name of a language pair, with `{pair}` in them.
         order: of the two languages in `{pair}` and in the columns.
         codes: the corpus's own code by ISO 639 code, where they differ.
@@ -81,7 +82,6 @@ class ParallelCorpus:
             title=self.title,
             licence=self.licence,
             home=self.home,
-            citation=self.citation,
             folder=self.folder,
             files=tuple(item.target.removesuffix(".gz") for item in downloads),
             downloads=tuple(downloads),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -108,10 +109,11 @@ class Source:
 
     @property
     def names(self) -> list[str]:
-        """The names of the files without `.gz`; with the folder's before it where several files have one name."""
+        """The names of the files without `.gz`; where some have one name, their paths from the folder of all files."""
         names = [path.name.removesuffix(".gz") for path in self.files]
         if len(set(names)) < len(names):
-            names = [f"{path.parent.name}/{name}" for path, name in zip(self.files, names, strict=True)]
+            paths = [str(path.absolute()).removesuffix(".gz") for path in self.files]
+            names = [Path(os.path.relpath(path, os.path.commonpath(paths))).as_posix() for path in paths]
         return names
 
     @cached_property

@@ -83,15 +83,16 @@ class STSPairs:
     Attributes:
         subset: such as `en-de` or `en-de@deepl`.
         sentences1, sentences2: the first and the second column, n sentences each.
-        lang1, lang2: their languages (ISO 639-1); in `en-es` and the extended sets English is not always first.
+        lang1, lang2: their languages (ISO 639-1; None: not known); in `en-es` and the extended sets English is not
+            always first.
         gold: float64 of shape (n,), from 0 (unrelated) to 5 (same meaning).
     """
 
     subset: str
     sentences1: list[str]
     sentences2: list[str]
-    lang1: str
-    lang2: str
+    lang1: str | None
+    lang2: str | None
     gold: NDArray[np.float64]
 
 

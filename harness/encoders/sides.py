@@ -17,6 +17,11 @@ Side = Literal["query", "document"]
 SIDES: tuple[Side, ...] = get_args(Side)
 
 
+def missing_attributes(candidate: object) -> list[str]:
+    """The attributes that an object lacks to be an encoder; its name comes from the spec string."""
+    return [name for name in ("fingerprint", "dim", "uses_lang", "encode") if not hasattr(candidate, name)]
+
+
 @dataclass(frozen=True)
 class Sides:
     """The fingerprints of the two sides."""
@@ -37,13 +42,19 @@ class TwoSided:
     It is no `Encoder`: only a task that has queries and documents (`Task.has_sides`) can be measured with it.
 
     Raises:
-        InputError: their vectors are not of one length.
+        InputError: one of them is no encoder, or their vectors are not of one length.
     """
 
     query: Encoder
     document: Encoder
 
     def __post_init__(self) -> None:
+        for side in (self.query, self.document):
+            if lacks := missing_attributes(side):
+                raise InputError(
+                    f"{type(side).__name__} is no encoder, it lacks {', '.join(lacks)}; "
+                    "harness.encoders.adopted.AdoptedEncoder(model) makes one of a model with encode(sentences)"
+                )
         if self.query.dim != self.document.dim:
             raise InputError(
                 f"{self.name}: queries have {self.query.dim} dimensions and documents {self.document.dim}; they cannot "

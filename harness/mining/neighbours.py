@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
+from math import isqrt
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -162,16 +163,17 @@ def counterpart_ranks(
     if len(x) != len(y):
         raise InputError(f"{len(x)} rows have no counterparts in {len(y)}")
     first, second = both_sides(x, y, 1, cosine=True)
-    n, block = len(x), max(1, AT_ONCE // max(1, len(x)))
-    right = similarity(first, second, np.arange(n), np.arange(n))
-    of_x, of_y = np.ones(n, np.int64), np.ones(n, np.int64)
-    everything = second[slice(0, n)].astype(np.float64)
-    rows = np.arange(n)
-    for start in range(0, n, block):
-        part = np.arange(start, min(start + block, n))
-        tile = first[part].astype(np.float64) @ everything.T
-        of_x[part] += _beats(tile, right[part, None], rows < part[:, None]).sum(axis=1)
-        of_y += _beats(tile, right, part[:, None] < rows).sum(axis=0)
+    everything = np.arange(len(x))
+    right = similarity(first, second, everything, everything)
+    of_x, of_y = np.ones(len(x), np.int64), np.ones(len(x), np.int64)
+    block = isqrt(AT_ONCE)
+    parts = [everything[start : start + block] for start in range(0, len(x), block)]
+    for rows in parts:
+        left = first[rows].astype(np.float64)
+        for columns in parts:
+            tile = left @ second[columns].astype(np.float64).T
+            of_x[rows] += _beats(tile, right[rows, None], columns < rows[:, None]).sum(axis=1)
+            of_y[columns] += _beats(tile, right[columns], rows[:, None] < columns).sum(axis=0)
     return of_x, of_y
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from harness.core.names import Subset
@@ -240,6 +241,12 @@ class Task:
     def is_current(self, signature: str) -> bool:
         """Whether a record with this signature was measured as the task measures now."""
         return f"{signature}|".startswith(f"{self.full_signature}|")
+
+
+def common_signature(signatures: Iterable[str]) -> str:
+    """What signatures of one task, on several sets, begin with alike."""
+    columns = zip(*(signature.split("|") for signature in signatures), strict=False)  # they may end at any length
+    return "|".join(column[0] for column in takewhile(lambda column: len(set(column)) == 1, columns))
 
 
 @dataclass(frozen=True)

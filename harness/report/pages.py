@@ -27,9 +27,10 @@ from harness.report.published import published_boards
 from harness.report.speed import speed_page
 from harness.report.sweep import EXPLANATION, curves
 from harness.report.tables import boards, split_sample
-from harness.results.records import Result, ResultStore
+from harness.results.records import Result
 from harness.results.selection import fold, stored
 from harness.results.statistics import Statistics, StatisticsStore
+from harness.results.store import ResultStore
 from harness.speed.store import Measurement, SpeedStore
 
 BEGIN = "<!-- leaderboard:begin -->"

@@ -25,9 +25,10 @@ from harness.published.mteb_import import IMPORTED
 from harness.report.cells import MISSING, Cell, Column, Note, Row, Table
 from harness.report.figures import interval_note
 from harness.report.tables import encoder_labels, rank_encoders
-from harness.results.records import Result, ResultStore
+from harness.results.records import Result
 from harness.results.selection import stored
 from harness.results.statistics import Statistics
+from harness.results.store import ResultStore
 from harness.statistics.board import Board
 
 _HERE = "measured"

@@ -30,7 +30,8 @@ from harness.report.cells import Cell, p_text
 from harness.reproduction.findings import CACHE, Check, Finding, check_records, with_significance
 from harness.reproduction.vectors import AuditedEncoder
 from harness.resampling.bootstrap import bca_interval
-from harness.results.records import RecordKey, Result, ResultStore
+from harness.results.records import RecordKey, Result
+from harness.results.store import ResultStore
 from harness.running.measure import Run
 from harness.running.plan import Items, Progress, Silent
 from harness.running.suite import measure_and_store

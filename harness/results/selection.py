@@ -7,7 +7,8 @@ from fnmatch import fnmatchcase
 from typing import Protocol, TypeVar
 
 from harness.core.errors import InputError, unknown_name
-from harness.results.records import Result, ResultStore
+from harness.results.records import Result
+from harness.results.store import ResultStore
 
 
 def fold(results: Iterable[Result]) -> tuple[list[Result], list[Result]]:

@@ -20,7 +20,8 @@ from harness.core.errors import InputError
 from harness.core.files import locked, refuse_way_out, write_atomically, writing
 from harness.core.names import check_name
 from harness.core.schema import Name, Number, Probability, read_json
-from harness.results.records import Result, ResultStore
+from harness.results.records import Result
+from harness.results.store import ResultStore
 
 T = TypeVar("T")
 Key = tuple[str, str]

@@ -13,8 +13,7 @@ from harness.data.memory import memory_sets
 from harness.data.own import own_data
 from harness.encoders.adopted import adopted
 from harness.encoders.encoder import Encoder
-from harness.encoders.registry import missing_attributes
-from harness.encoders.sides import AnyEncoder, TwoSided, joined
+from harness.encoders.sides import AnyEncoder, TwoSided, joined, missing_attributes
 from harness.protocol.task import Task
 from harness.results.records import Result
 from harness.results.statistics import Statistics, StatisticsStore
@@ -77,9 +76,10 @@ def evaluate(
 
     Args:
         encoder: a spec string (`sentence-transformers:DIR-or-HUB-ID`, say); an object that follows the `Encoder`
-            protocol; `TwoSided(query, document)`, of two such objects; or any object with `encode(sentences)`, such as
-            a `SentenceTransformer`. Of that, if a task of this call has queries and documents, `encode_query` and
-            `encode_document` are used; where their vectors differ, measure other tasks in another call.
+            protocol; `TwoSided(query, document)`, of two such objects (`harness.encoders.adopted.AdoptedEncoder` makes
+            one of a model); or any object with `encode(sentences)`, such as a `SentenceTransformer`. Of that, if a task
+            of this call has queries and documents, `encode_query` and `encode_document` are used; where their vectors
+            differ, measure other tasks in another call.
         tasks: a task, its name, or several; all by default.
         subsets: a subset, language or group, or several; all that are found by default.
         data: your own data in place of data sets: a list of (sentence, translation) pairs, a list of (sentence,

@@ -25,8 +25,9 @@ from harness.encoders.reduction import Reduced
 from harness.encoders.shards import Effort
 from harness.encoders.sides import AnyEncoder, Side, Sides, TwoSided, by_side, side_of
 from harness.encoders.variant import Variant
-from harness.protocol.task import Planned, Rows, Task
-from harness.results.records import Dataset, Identity, RecordKey, Result, ResultStore, mean_metrics
+from harness.protocol.task import Planned, Rows, Task, common_signature
+from harness.results.records import Dataset, Identity, RecordKey, Result, mean_metrics
+from harness.results.store import ResultStore
 from harness.running.plan import Items, Progress, Silent, identity_of, sets_of
 
 _ENOUGH = 5000
@@ -221,12 +222,15 @@ def _made(encoder: AnyEncoder) -> _Made:
 
 
 def averages_of(task: Task, results: Sequence[Result]) -> list[Result]:
-    """The averages that the results of one encoder and task make complete, each over one fingerprint and protocol."""
+    """The averages that the results of one encoder and task make complete, each over one fingerprint.
+
+    The signature of an average is what those of its parts have in common: sets may add what is theirs alone.
+    """
     averages = []
-    groups: dict[tuple[str, str], dict[str, Result]] = {}
+    groups: dict[str, dict[str, Result]] = {}
     for result in results:
         if not result.parts and task.is_current(result.signature):
-            groups.setdefault((result.fingerprint, result.signature), {})[result.subset] = result
+            groups.setdefault(result.fingerprint, {})[result.subset] = result
     for single in groups.values():
         for name, parts in task.averages(single).items():
             averages.append(_average(task, name, [single[part] for part in parts]))
@@ -245,6 +249,7 @@ def _average(task: Task, name: str, parts: Sequence[Result]) -> Result:
     return replace(
         parts[0],
         subset=name,
+        signature=common_signature(part.signature for part in parts),
         metrics=metrics,
         n=sum(part.n for part in parts),
         dataset=Dataset(

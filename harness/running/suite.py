@@ -18,8 +18,9 @@ from harness.encoders.sides import AnyEncoder, each_side
 from harness.encoders.spec import CheckedSpec, Spec, refuse_equal_names
 from harness.encoders.variant import Variant
 from harness.protocol.task import Planned, Rows, Task
-from harness.results.records import Identity, RecordKey, Result, ResultStore, name_taken, set_taken
+from harness.results.records import Identity, RecordKey, Result, name_taken, set_taken
 from harness.results.statistics import StatisticsStore
+from harness.results.store import ResultStore
 from harness.running.measure import Failure, Run, averages_of
 from harness.running.plan import Progress, Silent, choose_data, choose_tasks, identity_of, plan_sets, sets_of
 from harness.statistics.rows import EncoderRows, has_rows, rows_of, save_rows, stored_rows

@@ -9,7 +9,8 @@ from fnmatch import fnmatchcase
 
 from harness.core.errors import HarnessError
 from harness.data.languages import standard_language
-from harness.encoders.registry import EncoderInfo, encoder_info
+from harness.encoders.info import EncoderInfo
+from harness.encoders.registry import encoder_info
 from harness.encoders.spec import parse_spec
 from harness.results.records import Result
 from harness.speed.store import Measurement, choose

@@ -23,8 +23,9 @@ from harness.core.names import check_name
 from harness.core.text import iter_lines
 from harness.protocol import get_task
 from harness.protocol.task import Rows, Task
-from harness.results.records import Identity, RecordKey, Result, ResultStore
+from harness.results.records import Identity, RecordKey, Result
 from harness.results.statistics import digest
+from harness.results.store import ResultStore
 from harness.statistics.compact import compact_file, compact_rows, compact_sets, has_compact_rows, packed
 
 FORMATS = ("npz", "jsonl", "parquet")

@@ -14,8 +14,9 @@ from harness.protocol.task import Rows, Task
 from harness.resampling.bootstrap import bca_interval
 from harness.resampling.resamples import Resampling
 from harness.resampling.tests import bootstrap_p
-from harness.results.records import Result, ResultStore
+from harness.results.records import Result
 from harness.results.statistics import Entry, Key, Statistics, StatisticsStore, digest
+from harness.results.store import ResultStore
 from harness.statistics.evidence import Evidence
 from harness.statistics.rows import has_rows, rows_of
 

@@ -30,10 +30,10 @@ def rows(items: Retrieval, encode: Encode) -> Rows:
 
     x = encode(items.queries, items.languages[0], side="query")
     y = encode(items.documents, items.languages[1], side="document")
-    ranking = nearest_forward(x, y, DEPTH + 1).rows  # one more, in place of the document with the query's own id
+    found = nearest_forward(x, y, DEPTH + 1).rows  # one more, in place of the document with the query's own id
     values = [
-        query_metrics([row for row in of_query if row != own][:DEPTH], answers)
-        for of_query, own, answers in zip(ranking.tolist(), items.own, items.answers, strict=True)
+        query_metrics([row for row in of_query.tolist() if row != own][:DEPTH], answers)
+        for of_query, own, answers in zip(found, items.own, items.answers, strict=True)
     ]
     columns = {metric.name: np.array([of_query[metric.name] for of_query in values]) for metric in METRICS}
     return {"item": np.arange(len(values)), **columns}

@@ -6,7 +6,8 @@ from tiny_models import SENTENCES, write_bert, write_sentence_transformer
 
 from baselines import wheels
 from harness.encoders.cache import default_cache_dir
-from harness.encoders.registry import EncoderInfo, encoder_info, encoder_names, load_encoder
+from harness.encoders.info import EncoderInfo
+from harness.encoders.registry import encoder_info, encoder_names, load_encoder
 from harness.encoders.spec import option_types
 
 

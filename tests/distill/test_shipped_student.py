@@ -10,7 +10,7 @@ import pytest
 from distill.static import STUDENT
 from harness import evaluate, load_encoder
 from harness.data import bundled_sample
-from harness.results.records import ResultStore
+from harness.results.store import ResultStore
 from harness.tasks import get_task
 from harness.testing import check_encoder
 

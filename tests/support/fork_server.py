@@ -137,6 +137,8 @@ def _serve(modules: Sequence[str]) -> None:
 def _become(arguments: list[str], cwd: str, environment: dict[str, str], output: str, errors: str) -> NoReturn:
     """Run the command in this process."""
     os.chdir(cwd)
+    old, new = (each.get("PYTHONPATH", "").split(os.pathsep) for each in (os.environ, environment))
+    sys.path[:] = [*filter(None, new), *(folder for folder in sys.path if folder not in old)]
     os.environ.clear()
     os.environ.update(environment)
     writing = os.O_WRONLY | os.O_CREAT | os.O_TRUNC

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from result_records import record
 
-from harness.results.records import Result, ResultStore
+from harness.results.records import Result
+from harness.results.store import ResultStore
 from harness.running.measure import averages_of
 from harness.statistics.rows import save_rows
 from harness.tasks import get_task

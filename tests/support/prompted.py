@@ -10,7 +10,7 @@ from packages import offering
 MODULE = '''
 import copy
 import numpy as np
-from harness.encoders.registry import EncoderInfo, never
+from harness.encoders.info import EncoderInfo, never
 
 class Prompted:
     """A vector counts the letters of prompt and sentence."""

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.provenance import GitState
-from harness.results.records import Dataset, Result, ResultStore
+from harness.results.records import Dataset, Result
+from harness.results.store import ResultStore
 
 STS_SIGNATURE = "task:sts17|version:1|similarity:cosine"
 

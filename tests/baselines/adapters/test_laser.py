@@ -282,7 +282,7 @@ def test_other_one_line_errors(folder, tmp_path, monkeypatch):
     if not torch.cuda.is_available():
         with pytest.raises(InputError, match="PyTorch has no GPU here"):
             load_encoder(f"laser:{folder}?device=cuda")
-    monkeypatch.setattr("harness.encoders.registry._is_module", lambda name: name != "laserembeddings")
+    monkeypatch.setattr("harness.encoders.info._is_module", lambda name: name != "laserembeddings")
     with pytest.raises(HarnessError, match=r'needs: pip install "multilingual-embedding-harness\[laser\]"'):
         check_spec(f"laser:{folder}")
 

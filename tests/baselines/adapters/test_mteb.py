@@ -14,7 +14,7 @@ from baselines.adapters import mteb as adapter
 from baselines.adapters.mteb import MtebEncoder, load
 from baselines.adapters.sentence_transformer import load as load_sentence_transformer
 from harness.core.errors import InputError, MissingExtraError
-from harness.encoders.registry import EncoderInfo
+from harness.encoders.info import EncoderInfo
 from harness.testing import check_encoder
 
 mteb = pytest.importorskip("mteb")

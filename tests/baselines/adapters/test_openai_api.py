@@ -28,7 +28,7 @@ from harness.encoders.reduction import Reduction
 from harness.encoders.registry import check_spec, encoder_info, load_encoder, load_sides
 from harness.encoders.sides import TwoSided
 from harness.encoders.variant import Variant
-from harness.results.records import ResultStore
+from harness.results.store import ResultStore
 from harness.running.dry_run import forecast
 from harness.running.evaluate import evaluate
 from harness.running.measure import Run
@@ -292,7 +292,9 @@ def test_the_dry_run_counts_what_is_sent(service: Service, tmp_path: Path, optio
 def test_a_variant_has_the_weights_of_the_stored_results_of_its_base(service: Service, tmp_path: Path) -> None:
     spec = f"openai:tiny?base_url={service.url}"
     service.encode = Letters().encode
-    request = Request([spec], ["sts17"], ["en-de@sample"], suite="sample", results=tmp_path, cache_dir=tmp_path / "cache")
+    request = Request(
+        [spec], ["sts17"], ["en-de@sample"], suite="sample", results=tmp_path, cache_dir=tmp_path / "cache"
+    )
     outcome = run_suite(request)
     assert not outcome.failures
     [record] = outcome.results

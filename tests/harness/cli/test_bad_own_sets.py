@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from command_line import one_line_error
 
+from harness.cli import main
+
 Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
 Files = Mapping[str, "str | bytes | None"]
 
@@ -48,14 +50,27 @@ def write(folder: Path, files: Files) -> None:
             path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
-def run(leaderboard: Leaderboard, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return leaderboard("run", "--encoder", "chargrams", *arguments)
+COMMAND = ("run", "--encoder", "chargrams")
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Leaderboard:
+    """The command in this process: a hundred processes would take ten seconds."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        with pytest.raises(SystemExit) as ended:
+            main([*COMMAND, *arguments])
+        said = capfd.readouterr()
+        return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), said.out, said.err)
+
+    return run
 
 
 @pytest.mark.parametrize("arguments", [(*ALIGNED, *SCORED, *BEIR), TSV, CSV, JSONL, SETS], ids=" ".join)
-def test_good_files_are_measured(leaderboard: Leaderboard, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_good_files_are_measured(run: Leaderboard, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     write(tmp_path, GOOD)
-    done = run(leaderboard, *arguments)
+    done = run(*arguments)
     assert done.returncode == 0, done.stderr
     assert list((tmp_path / "results/records").glob("*/*.json"))
 
@@ -88,6 +103,10 @@ BAD: dict[str, tuple[Files, tuple[str, ...], tuple[str, ...]]] = {
     "CSV, a column twice": ({"faq.de-tr.csv": "de,tr,de\na,b,c\n"}, CSV, ("faq.de-tr.csv:1", "one name")),
     "columns that are not there": ({}, (*CSV, "--columns", "q,a"), ("faq.de-tr.csv:1", "'q'", "there: de, tr")),
     "one column is named": ({}, (*CSV, "--columns", "de"), ("faq.de-tr.csv", "1 columns are named")),
+    "columns of scores": ({}, (*SCORED, "--columns", "a,b,c"), ("near.de-tr.tsv", "leave --columns out")),
+    "--split without --beir": ({}, (*TSV, "--split", "dev"), ("--split goes with --beir",)),
+    "languages of nothing": ({}, (*DE_TR, "--task", "pairs"), ("--src-lang goes with --pairs or --scored",)),
+    "a name that is none": ({"für.de-tr.tsv": "a\tb\n"}, ("--pairs", "für.de-tr.tsv"), ("'für'", "--set-name")),
     "columns of a TSV": ({}, (*TSV, "--columns", "de,tr"), ("faq.de-tr.tsv", "leave --columns out")),
     "broken JSON": ({"faq.de-tr.jsonl": '{"de": "a", "tr": "b"}\n{"de": "a",\n'}, JSONL, ("jsonl:2", "not JSON")),
     "JSON, a number for a text": ({"faq.de-tr.jsonl": '{"de": [1], "tr": "b"}\n'}, JSONL, ("jsonl:1", "'de'")),
@@ -173,10 +192,10 @@ BAD: dict[str, tuple[Files, tuple[str, ...], tuple[str, ...]]] = {
 
 @pytest.mark.parametrize(("change", "arguments", "parts"), BAD.values(), ids=BAD)
 def test_what_is_wrong_is_one_line(
-    leaderboard: Leaderboard, tmp_path: Path, change: Files, arguments: tuple[str, ...], parts: tuple[str, ...]
+    run: Leaderboard, tmp_path: Path, change: Files, arguments: tuple[str, ...], parts: tuple[str, ...]
 ) -> None:
     write(tmp_path, {**GOOD, **change})
-    done = run(leaderboard, *arguments)
+    done = run(*arguments)
     message = one_line_error(done)
     said = [line for line in done.stderr.splitlines() if not line.startswith("results folder: ")]
     assert len(said) == 1 and not done.stdout, done.stderr

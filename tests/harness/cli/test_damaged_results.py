@@ -12,8 +12,8 @@ from mteb_files import sts_entry, task_result, write
 from result_records import sts, write_records
 
 from harness.published.mteb_import import imported_scores, read_results, store
-from harness.results.records import ResultStore
 from harness.results.statistics import StatisticsStore
+from harness.results.store import ResultStore
 
 DEEP, HUGE = "[" * 100_000, "1" + "0" * 400
 FIELDS = {

@@ -13,12 +13,13 @@ from harness.cli.encoders import encoders
 from harness.core.errors import InputError, MissingExtraError
 from harness.core.plugins import offers
 from harness.encoders import registry
+from harness.encoders.info import EncoderInfo
 
 PLUGIN = '''
 import sys
 from pathlib import Path
 
-from harness.encoders.registry import EncoderInfo
+from harness.encoders.info import EncoderInfo
 
 WEIGHTS = Path(__file__).parent / "weights"
 
@@ -187,7 +188,7 @@ def test_ctrl_c_while_an_encoder_is_asked_goes_on():
     def interrupted(location):
         raise KeyboardInterrupt
 
-    info = registry.EncoderInfo(print, "x", "x", missing_mb=interrupted, recipe=lambda: interrupted(None))
+    info = EncoderInfo(print, "x", "x", missing_mb=interrupted, recipe=lambda: interrupted(None))
     for ask in ("download_mb", "missing_recipe"):
         with pytest.raises(KeyboardInterrupt):
             getattr(info, ask)

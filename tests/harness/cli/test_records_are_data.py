@@ -12,7 +12,7 @@ from result_records import sts, write_records
 
 from harness.encoders.registry import runs_code
 from harness.encoders.spec import parse_spec
-from harness.results.records import ResultStore
+from harness.results.store import ResultStore
 
 MODULE = """
 from pathlib import Path

@@ -11,7 +11,7 @@ from result_records import small_board, sts, write_records
 
 from harness.cli import main
 from harness.report.pages import BEGIN, END
-from harness.results.records import ResultStore
+from harness.results.store import ResultStore
 
 Report = Callable[..., "tuple[int, list[str], str]"]
 

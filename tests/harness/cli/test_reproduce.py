@@ -22,8 +22,9 @@ from harness.cli import main
 from harness.core.plugins import offers
 from harness.data.sources import SAMPLE_DIR, Source
 from harness.encoders import registry
-from harness.encoders.registry import EncoderInfo
-from harness.results.records import Dataset, ResultStore
+from harness.encoders.info import EncoderInfo
+from harness.results.records import Dataset
+from harness.results.store import ResultStore
 
 Reproduce = Callable[..., "tuple[int, list[str], str]"]
 

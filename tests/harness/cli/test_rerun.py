@@ -17,7 +17,8 @@ from gate_runs import copy_sample, leaderboard_here
 from result_records import sts, write_records
 
 from harness.report.record import command, differences, show_record
-from harness.results.records import Dataset, ResultStore
+from harness.results.records import Dataset
+from harness.results.store import ResultStore
 
 Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
 

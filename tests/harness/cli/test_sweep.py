@@ -16,7 +16,7 @@ from packages import offering
 
 from harness.encoders.cache import VectorCache
 from harness.encoders.registry import load_encoder
-from harness.results.records import ResultStore
+from harness.results.store import ResultStore
 
 Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -10,7 +10,7 @@ import pytest
 from gate_runs import leaderboard_here
 
 from harness.core.threads import available_cores, n_threads
-from harness.results.records import ResultStore
+from harness.results.store import ResultStore
 
 ID = "chargrams/sts17/en-en@sample"
 OTHER = available_cores() + 1

@@ -11,7 +11,7 @@ import pytest
 from command_line import one_line_error
 from prompted import offered
 
-from harness.results.records import ResultStore
+from harness.results.store import ResultStore
 
 pytestmark = pytest.mark.slow
 

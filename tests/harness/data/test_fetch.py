@@ -43,7 +43,6 @@ def one_file(expected: bytes | None = CONTENT, urls: tuple[str, ...] = ("https:/
         title="A set",
         licence="CC0",
         home="https://example.org",
-        citation="Nobody",
         folder="demo",
         files=("demo/a.bin",),
         checksums={} if expected is None else {"demo/a.bin": sha256(expected)},

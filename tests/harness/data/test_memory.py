@@ -41,12 +41,39 @@ def test_the_checksum_is_that_of_the_content() -> None:
     assert one.sha256 == same.sha256 != other.sha256
 
 
+def test_the_checksum_does_not_depend_on_the_order_of_a_set() -> None:
+    """Sets of texts have another order in every process, and InformationRetrievalEvaluator takes its answers so."""
+    found = []
+    for answers in (["d1", "d2"], ["d2", "d1"], {"d1": 1, "d2": 1}):
+        (kb,) = memory_sets({**BEIR, "qrels": {"q1": answers}})
+        found.append(kb.sha256)
+    assert len(set(found)) == 1
+
+
+def test_a_document_with_the_query_s_own_id() -> None:
+    same = {"corpus": {"1": "one", "2": "two"}, "queries": {"1": "first"}, "qrels": {"1": ["1"]}}
+    with pytest.raises(InputError, match=r"'kb'.*document '1' answers the query with the same id"):
+        memory_sets({"kb": same})
+    (kept,) = memory_sets({**same, "keep_own_id": True})
+    assert kept.content.own == [-1] and kept.content.answers == [{0: 1}] and kept.protocol == "own-id:kept"
+    (dropped,) = memory_sets({**same, "qrels": {"1": ["2"]}})
+    assert dropped.content.own == [0] and dropped.protocol == "own-id:dropped"
+
+
+def test_encoders_are_not_told_a_language_that_nobody_knows() -> None:
+    (pairs,), (told,) = memory_sets([("a", "b")]), memory_sets([("a", "b")], ("deu", "tr"))
+    assert pairs.content.languages == (None, None) and told.content.languages == ("de", "tr")
+
+
 @pytest.mark.parametrize(
     "data",
     [
         {}, [], [("a",)], [("a", "b"), ("a", "b", 1)], [("a", "b", 1)], [("a", "b", float("nan")), ("a", "c", 1)],
         [("a", 1)], 7, "text", {"x": 7}, {"a@b": [("a", "b")]}, {"../x": [("a", "b")]}, [("a", "b", "good")] * 2,
         {**BEIR, "qrels": {"q9": {"d1": 1}}}, {**BEIR, "qrels": {"q1": {"d1": 0}}}, {**BEIR, "corpus": {"d1": None}},
+        {**BEIR, "qrels": {"q1": {"d1": 0.5}}}, {**BEIR, "corpus": {"d1": {"title": "T"}}},
+        # What has two items, but is no pair: two letters, the names of two columns.
+        ["ab", "cd"], [{"source": "a", "target": "b"}],
     ],
 )  # fmt: skip
 def test_what_is_no_data_is_one_line(data: Any) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import harness.core.text
 from harness.core.errors import InputError
 from harness.data.beir import load_retrieval
 from harness.data.languages import standard_language
@@ -101,7 +102,7 @@ def beir(write: Write, **changes: str) -> Path:
         "corpus": '{"_id": "d1", "title": "Title", "text": "one"}\n{"_id": "q1", "text": "two"}\n'
         '{"_id": 3, "text": ""}\n',
         "queries": "".join(f'{{"_id": "q{i}", "text": "query {i}"}}\n' for i in (1, 2, 3, 4)),
-        "qrels/test": "query-id\tcorpus-id\tscore\nq1\tq1\t1\nq1\td1\t2\nq2\t3\t1\nq2\td1\t0\nq4\td1\t0\n",
+        "qrels/test": "query-id\tcorpus-id\tscore\nq1\tq1\t0\nq1\td1\t2\nq2\t3\t1\nq2\td1\t0\nq4\td1\t0\n",
     }
     for name, text in (files | changes).items():
         write(f"kb/{name}.{'tsv' if 'qrels' in name else 'jsonl'}", text)
@@ -112,10 +113,82 @@ def test_retrieval_in_the_layout_of_beir(write: Write) -> None:
     items = load_retrieval(open_set("retrieval", beir(write), DE_TR))
     assert items.documents == ["Title one", "two", ""]
     assert items.queries == ["query 1", "query 2"] and items.n_left_out == 2
-    assert items.answers == [{1: 1, 0: 2}, {2: 1}]
+    assert items.answers == [{0: 2}, {2: 1}]
     assert items.own == [1, -1]
     kept = open_set("retrieval", beir(write), Options(languages=("de", "tr"), keep_own_id=True))
-    assert load_retrieval(kept).own == [-1, -1] and kept.protocol == "split:test|own-id:kept"
+    assert load_retrieval(kept).own == [-1, -1] and kept.protocol == "own-id:kept"
+
+
+def test_an_answer_that_would_be_left_out_is_refused(write: Write) -> None:
+    """Questions and answers of one list often have the same ids: every score would be 0."""
+    folder = beir(write, **{"qrels/test": "q2\td1\t1\nq1\tq1\t1\n"})
+    with pytest.raises(
+        InputError, match=r"test\.tsv:2: document 'q1' answers the query with the same id.*--keep-own-id"
+    ):
+        load_retrieval(open_set("retrieval", folder, DE_TR))
+    kept = load_retrieval(open_set("retrieval", folder, Options(languages=("de", "tr"), keep_own_id=True)))
+    assert kept.answers == [{1: 1}, {0: 1}]
+
+
+def test_a_comma_in_a_folder(write: Write) -> None:
+    files = [write(f"a,b/{name}", text) for name, text in (("faq.de", "eins\n"), ("faq.tr", "bir\n"))]
+    assert load_pairs(open_set("pairs", files)).targets == ["bir"]
+    sets = write("a,b/sets.toml", '[faq]\nkind = "pairs"\nfiles = ["faq.de", "faq.tr"]\n')
+    assert load_pairs(read_sets(sets)[0]).sources == ["eins"]
+
+
+def test_files_of_one_name_have_a_checksum_each(write: Write) -> None:
+    files = [write(f"{folder}/x/text", text) for folder, text in (("a", "eins\n"), ("b", "bir\n"))]
+    own = open_set("pairs", files, DE_TR)
+    assert own.names == ["a/x/text", "b/x/text"] and len(own.checksums) == 2
+    with pytest.raises(InputError, match="the same file on both sides"):
+        open_set("pairs", files[:1] * 2, DE_TR)
+
+
+def test_encoders_are_told_the_usual_code_of_a_language(write: Write) -> None:
+    pairs = load_pairs(open_set("pairs", write("faq.csv", "deu,zh_cn\neins,yi\n"), Options(languages=("deu", "zh_cn"))))
+    assert pairs.languages == ("de", "zh") and (pairs.sources, pairs.targets) == (["eins"], ["yi"])
+
+
+def test_tmx_in_utf_16_and_one_that_unpacks_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = '<tu><tuv xml:lang="de"><seg>eins</seg></tuv><tuv xml:lang="tr"><seg>bir</seg></tuv></tu>'
+    text = f'<?xml version="1.0" encoding="UTF-16"?><tmx version="1.4"><header/><body>{unit}</body></tmx>'
+    (tmp_path / "faq.de-tr.tmx").write_bytes(text.encode("utf-16"))
+    assert load_pairs(open_set("pairs", tmp_path / "faq.de-tr.tmx")).sources == ["eins"]
+    monkeypatch.setattr(harness.core.text, "_NO_MATTER", 1000)
+    (tmp_path / "bomb.de-tr.tmx.gz").write_bytes(gzip.compress(f"<tmx><body>{unit * 10_000}</body></tmx>".encode()))
+    with pytest.raises(InputError, match=r"bomb\.de-tr\.tmx\.gz: cannot be read \(it unpacks to more"):
+        load_pairs(open_set("pairs", tmp_path / "bomb.de-tr.tmx.gz"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("near.de-tr.tsv", "Sentence1\tsentence2\tScore\neins\tbir\t1\nzwei\tiki\t0.5\n"),
+        ("near.de-tr.csv", "tr,score,de\nbir,1,eins\niki,0.5,zwei\n"),
+    ],
+)
+def test_scored_pairs_with_names_of_columns(write: Write, name: str, text: str) -> None:
+    scored = load_scored(open_set("scored", write(name, text)))
+    assert (scored.sentences1, scored.sentences2, scored.gold.tolist()) == (["eins", "zwei"], ["bir", "iki"], [1, 0.5])
+
+
+@pytest.mark.parametrize("name", ["tatoeba", "mine+sts17"])
+def test_the_name_of_a_published_set_is_refused(write: Write, name: str) -> None:
+    with pytest.raises(InputError, match=r"published data set.*--set-name"):
+        open_set("pairs", write(f"{name}.de-tr.tsv", "eins\tbir\n"))
+
+
+def test_a_checksum_of_no_file_is_refused(write: Write) -> None:
+    write("faq.de-tr.tsv.gz", "eins\tbir\n")
+    sets = '[faq]\nkind = "pairs"\nfiles = ["faq.de-tr.tsv.gz"]\nsha256 = {"faq.de-tr.tsv.gz" = "00"}\n'
+    with pytest.raises(InputError, match=r"\[faq\]: sha256 of faq\.de-tr\.tsv\.gz.*: faq\.de-tr\.tsv$"):
+        read_sets(write("sets.toml", sets))
+
+
+def test_a_folder_is_called_as_the_user_calls_it(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "mine").symlink_to(beir(write))
+    assert open_set("retrieval", tmp_path / "mine", DE_TR).subset == "mine"
 
 
 def test_a_file_of_sets(write: Write, tmp_path: Path) -> None:

@@ -12,18 +12,13 @@ from harness.core.errors import InputError, MissingExtraError, one_line
 from harness.core.plugins import offers
 from harness.encoders import registry
 from harness.encoders.encoder import Encoder
-from harness.encoders.registry import (
-    EncoderInfo,
-    check_spec,
-    encoder_info,
-    encoder_names,
-    load_encoder,
-    missing_attributes,
-)
+from harness.encoders.info import EncoderInfo
+from harness.encoders.registry import check_spec, encoder_info, encoder_names, load_encoder
+from harness.encoders.sides import missing_attributes
 from harness.encoders.spec import converted, option_types
 
 PLUGIN = '''
-from harness.encoders.registry import EncoderInfo
+from harness.encoders.info import EncoderInfo
 
 
 class Fake:

@@ -23,7 +23,7 @@ from harness.published import Measurements
 from harness.published.mteb import mteb_files
 from harness.published.mteb_import import imported_scores, read_results, store
 from harness.report.published import published_boards, with_published
-from harness.results.records import ResultStore
+from harness.results.store import ResultStore
 
 
 @pytest.fixture

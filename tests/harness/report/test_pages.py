@@ -16,7 +16,7 @@ from harness.core.provenance import GitState
 from harness.published import published_scores
 from harness.report.pages import BEGIN, END, make_pages, outdated, report
 from harness.resampling.resamples import Resampling
-from harness.results.records import ResultStore
+from harness.results.store import ResultStore
 from harness.statistics.update import update_statistics
 from harness.tasks import get_task
 

@@ -10,7 +10,8 @@ from result_records import record, sts
 
 from harness.core.errors import InputError
 from harness.reproduction.findings import Check, Finding, check_records, compare_records, differing, tolerances
-from harness.results.records import Dataset, Result, ResultStore
+from harness.results.records import Dataset, Result
+from harness.results.store import ResultStore
 
 OLD = record("muse", "sts17", "en-en", {"spearman": 80.0, "pearson": 79.0})
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import InputError
-from harness.results.records import Dataset, Result, ResultStore
+from harness.results.records import Dataset, Result
+from harness.results.store import ResultStore
 
 BASE = Result(
     task="sts17",
@@ -113,7 +114,7 @@ def test_what_another_process_has_changed_is_seen(tmp_path: Path) -> None:
 def test_two_processes_lose_nothing(tmp_path: Path) -> None:
     script = (
         "import sys; sys.path.insert(0, sys.argv[1]); from dataclasses import replace\n"
-        "from test_results import BASE; from harness.results.records import ResultStore\n"
+        "from test_results import BASE; from harness.results.store import ResultStore\n"
         "for i in range(20): ResultStore(sys.argv[2]).merge([replace(BASE, subset=f'{sys.argv[3]}-{i}')])"
     )
     arguments = [sys.executable, "-c", script, str(Path(__file__).parent), str(tmp_path)]

@@ -10,8 +10,9 @@ import pytest
 from result_records import sts, write_records
 
 from harness.core.errors import InputError
-from harness.results.records import Dataset, Result, ResultStore
+from harness.results.records import Dataset, Result
 from harness.results.statistics import Entry, Statistics, StatisticsStore, digest
+from harness.results.store import ResultStore
 
 NAMES = tuple("abcdef")
 

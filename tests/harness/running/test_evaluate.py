@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from encoders import Letters
 
-from harness import evaluate
+from harness import TwoSided, evaluate
 from harness.core.errors import InputError
+from harness.encoders.adopted import AdoptedEncoder
 
 PAIRS = [(f"das haus {i}", f"the house {i}") for i in range(30)]
 BEIR = {
@@ -58,10 +59,37 @@ def test_a_set_of_other_content_under_a_stored_name_is_refused(tmp_path: Path) -
         evaluate(Letters(), data={"faq": PAIRS[:9]}, **arguments)
 
 
+def test_an_average_is_over_all_sets_whatever_their_options(tmp_path: Path) -> None:
+    data = {name: {**BEIR, "keep_own_id": name in "cd"} for name in "abcd"}
+    for cut, name in enumerate("abcd"):
+        data[name]["queries"] = dict(list(BEIR["queries"].items())[cut:])
+        data[name]["qrels"] = dict(list(BEIR["qrels"].items())[cut:])
+    results = evaluate(Letters(), data=data, results=tmp_path / "r", cache_dir=tmp_path / "c")
+    found = {r.subset: r for r in results}
+    assert len(results) == 5 and found["avg"].parts == ["a", "b", "c", "d"]
+    for metric, value in found["avg"].metrics.items():
+        assert value == pytest.approx(sum(found[name].metrics[metric] for name in "abcd") / 4, abs=1e-6)
+    assert found["d"].signature == f"{found['avg'].signature}|own-id:kept"
+    again = evaluate(Letters(), data={"d": data["d"]}, results=tmp_path / "r", cache_dir=tmp_path / "c")
+    assert {r.subset: r.metrics for r in again}["avg"] == found["avg"].metrics  # it was stored, and is not stale
+    (row,) = [row for row in results.rows() if row["subset"] == "avg" and row["metric"] == "ndcg_at_10"]
+    assert row["low"] < row["value"] < row["high"]
+
+
 @pytest.mark.parametrize("encoder", [7, object(), Letters, "no-such-encoder"])
 def test_what_is_no_encoder_is_refused(encoder: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError):
         evaluate(encoder, data=PAIRS, cache_dir=tmp_path)
+
+
+def test_a_model_for_each_side(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"Model is no encoder, it lacks .*AdoptedEncoder"):
+        TwoSided(Model(), Model())  # type: ignore[arg-type]
+    other = Model()
+    other.encode = lambda sentences: Letters().encode([text[::2] for text in sentences])  # type: ignore[method-assign]
+    two = TwoSided(AdoptedEncoder(Model(), "two"), AdoptedEncoder(other))
+    (result,) = evaluate(two, data=BEIR, cache_dir=tmp_path)
+    assert result.encoder == "two" and result.sides
 
 
 def test_data_and_a_data_directory_are_two_things(tmp_path: Path) -> None:

@@ -22,9 +22,9 @@ from harness.data import bundled_sample, open_data_dir
 from harness.encoders.cache import VectorCache
 from harness.encoders.reduction import Reduced, Reduction
 from harness.encoders.variant import Variant
-from harness.results import records as results
-from harness.results.records import ResultStore
+from harness.results import store as results
 from harness.results.statistics import StatisticsStore
+from harness.results.store import ResultStore
 from harness.running.measure import Run, averages_of
 from harness.running.plan import Items, Silent, absent_sets, make_plan
 from harness.running.suite import Request, measure_and_store, run_suite
@@ -104,8 +104,8 @@ def test_nine_sets_are_read_once_and_their_records_are_parsed_once(
             (folder / f"tatoeba.{code}-eng.{side}").write_text("a b\nabc\nxyz\n")
     tatoeba = tasks.get_task("tatoeba")
     task = replace(tatoeba, load=counting("loads", tatoeba.load))
-    monkeypatch.setattr("harness.results.records._parse", counting("parses", results._parse))
-    monkeypatch.setattr("harness.results.records._dump", counting("rewrites", results._dump))
+    monkeypatch.setattr("harness.results.store._parse", counting("parses", results._parse))
+    monkeypatch.setattr("harness.results.store._dump", counting("rewrites", results._dump))
     arguments = {"data_dir": tmp_path / "data", "results": tmp_path / "r", "cache_dir": tmp_path / "cache"}
     first = evaluate(Letters(), task, subsets=["deu", "fra"], **arguments)
     assert len(first) == 2 and counts == {"loads": 2, "rewrites": 2, "parses": 1}  # by the statistics

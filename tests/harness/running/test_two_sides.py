@@ -23,8 +23,9 @@ from harness.encoders.registry import load_encoder, load_sides
 from harness.encoders.sides import Sides
 from harness.report.record import as_text
 from harness.reproduction.repeat import Options, measure_again
-from harness.results.records import Result, ResultStore
+from harness.results.records import Result
 from harness.results.statistics import Statistics
+from harness.results.store import ResultStore
 from harness.running.dry_run import Forecast, forecast
 from harness.running.measure import Run, averages_of
 from harness.running.plan import Silent, plan_sets

@@ -291,7 +291,7 @@ def test_batch_sizes_and_threads() -> None:
 
 def test_a_batch_size_that_an_alias_has_chosen_is_the_only_one(tmp_path: Path) -> None:
     alias = (
-        "from harness.encoders.registry import EncoderInfo\n"
+        "from harness.encoders.info import EncoderInfo\n"
         "alias = EncoderInfo(batches, 'Batches', 'numpy', options={'batch_size': '8'})\n"
     )
     entry_points = "[harness.encoders]\nbatched = batched_alias:alias\n"

@@ -18,8 +18,9 @@ from result_records import record
 
 from harness.report.best import Question, as_json, cheaper, rows_commands, text, verdict
 from harness.resampling.resamples import Resampling
-from harness.results.records import Dataset, Result, ResultStore
+from harness.results.records import Dataset, Result
 from harness.results.statistics import StatisticsStore
+from harness.results.store import ResultStore
 from harness.statistics.best import Answer, Contender, answer
 from harness.statistics.board import Board, Standing
 from harness.statistics.candidates import Facts

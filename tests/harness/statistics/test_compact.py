@@ -23,8 +23,8 @@ from result_records import record
 
 from harness.core.errors import InputError
 from harness.resampling.resamples import Resampling
-from harness.results.records import ResultStore
 from harness.results.statistics import digest
+from harness.results.store import ResultStore
 from harness.statistics.compact import compact_file, compact_rows, packed
 from harness.statistics.rows import has_rows, kept_rows, pack_rows, rows_of
 from harness.statistics.update import update_statistics

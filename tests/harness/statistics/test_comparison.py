@@ -22,7 +22,7 @@ from harness.resampling.bootstrap import bca_interval, bootstrap
 from harness.resampling.metrics import average
 from harness.resampling.resamples import Resampling
 from harness.resampling.tests import bootstrap_p, paired_tests, rank_intervals
-from harness.results.records import ResultStore
+from harness.results.store import ResultStore
 from harness.running.measure import Run
 from harness.running.suite import measure_rows
 from harness.statistics.comparison import compare_rows, win_tie_loss

@@ -19,8 +19,9 @@ from harness.resampling.bootstrap import bca_interval, bootstrap
 from harness.resampling.metrics import average
 from harness.resampling.resamples import Resampling
 from harness.resampling.tests import paired_tests
-from harness.results.records import Dataset, ResultStore
+from harness.results.records import Dataset
 from harness.results.statistics import StatisticsStore
+from harness.results.store import ResultStore
 from harness.running.plan import Silent
 from harness.statistics import rows as stored
 from harness.statistics import update
