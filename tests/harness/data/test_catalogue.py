@@ -34,7 +34,7 @@ def corrupt_gzip() -> bytes:
 def test_every_set_is_described() -> None:
     assert " ".join(catalogue()) == SETS
     for dataset in catalogue().values():
-        assert dataset.title and dataset.licence and dataset.citation and dataset.home.startswith("https://")
+        assert dataset.title and dataset.licence and dataset.cite and dataset.home.startswith("https://")
         assert dataset.files and len(set(dataset.files)) == len(dataset.files)
         assert all(name.startswith(f"{dataset.folder}/") for name in dataset.files)
         assert bool(dataset.downloads) != bool(dataset.obtain)
