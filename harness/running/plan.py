@@ -11,6 +11,7 @@ from harness.core.errors import HarnessError, InputError, unknown_name
 from harness.core.names import Subset
 from harness.data import DataDir, Source, bundled_sample, open_data_dir
 from harness.data.languages import standard_language
+from harness.data.own import own_layout
 from harness.protocol import get_task, task_names
 from harness.protocol.languages import chosen_languages, is_on, languages_of_source
 from harness.protocol.task import Planned, Task
@@ -179,7 +180,8 @@ def plan_sets(
             raise InputError(f"{names}: for data sets of your own; give --pairs, --scored, --beir or --sets")
         if data.stand_in:
             raise InputError(f"the bundled sample has no data set of {names}; give --data-dir or set HARNESS_DATA")
-        raise InputError(f"no data set of {names} found in {data.root}; see `leaderboard data status`")
+        own = f"{data.root} holds {found}" if (found := own_layout(data.root)) else ""
+        raise InputError(f"no data set of {names} found in {data.root}; {own or 'see `leaderboard data status`'}")
     if data.stand_in:
         progress.note(f"the bundled sample is used; its sets are tagged @{data.stand_in}")
     elif not (subsets or languages or data.sets):

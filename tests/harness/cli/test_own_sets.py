@@ -107,3 +107,14 @@ def test_a_name_that_stands_for_other_files_is_refused(leaderboard: Leaderboard,
 def records_of(folder: Path, encoder: str) -> list[dict[str, object]]:
     files = (folder / "results/records" / encoder).glob("*.json")
     return [record for file in files for record in json.loads(file.read_text("utf-8"))]
+
+
+def test_a_data_directory_with_sets_of_my_own_is_told_how_to_give_them(
+    leaderboard: Leaderboard, mine: Path, tmp_path: Path
+) -> None:
+    for folder, expected in (
+        ("kb", "kb holds a set in BEIR's layout: give --beir kb"),
+        (".", "give --pairs or --scored"),
+    ):
+        message = one_line_error(leaderboard("run", "--encoder", "chargrams", "--data-dir", folder))
+        assert expected in message
