@@ -13,9 +13,10 @@ from typing import Any
 from harness.core.escaping import json_text, terminal
 from harness.core.names import Subset
 from harness.data.languages import standard_language
-from harness.protocol.described import described, metric_of, title_of
+from harness.protocol.described import is_own, metric_of, title_of
 from harness.protocol.languages import languages_of
 from harness.report.cells import MISSING, p_is
+from harness.report.commands import YOUR_SETS
 from harness.report.detectable import points, reach
 from harness.report.tables import tag_notes
 from harness.statistics.best import Answer, Contender
@@ -123,21 +124,21 @@ def rows_commands(question: Question, answers: Iterable[Answer]) -> list[str]:
     """The commands that make the rows which tests lack: one for published sets, one for the user's own."""
     commands = []
     lacks = [answer for answer in answers if answer.without_rows]
-    for is_own in (False, True):
-        of_kind = [a for a in lacks if (not getattr(described(a.task), "published", ())) is is_own]
+    for own in (False, True):
+        of_kind = [a for a in lacks if is_own(a.task) is own]
         chosen = {c.encoder: c.records[0].spec for a in of_kind for c in a.contenders if c.encoder in a.without_rows}
         specs = sorted(filter(None, chosen.values()))
         if not specs:
             continue
         is_sample = all(Subset.parse(s).is_sample for a in of_kind for s in a.subsets)
-        data = ["--sets", "YOUR-SETS.toml"] if is_own else ["--suite", "sample"] if is_sample else []
+        data = ["--sets", YOUR_SETS] if own else ["--suite", "sample"] if is_sample else []
         options = [
             *(("--task", a.task) for a in of_kind),
             *(("--language", code) for code in question.languages),
             *(("--subset", name) for name in question.subsets),
             *(("--encoder", spec) for spec in specs),
         ]
-        where = [] if is_own or is_sample else ['--data-dir "$HARNESS_DATA"']
+        where = [] if own or is_sample else ['--data-dir "$HARNESS_DATA"']
         words = ["leaderboard", "run", "--save-rows", "--results", str(question.results), *data]
         words += [word for option in options for word in option]
         commands.append(" ".join([shlex.join(words[:5]), *where, shlex.join(words[5:])]))
