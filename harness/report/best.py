@@ -64,11 +64,18 @@ def _closing(question: Question, answers: Sequence[Answer]) -> list[str]:
         closing.append(f"left out: {_listed(f'{name} ({why})' for name, why in question.left_out.items())}")
     closing.append("; ".join(note.plain for note in tag_notes(subset for a in answers for subset in a.subsets)))
     closing += question.notes
+    if any(question.facts[c.encoder].size_bytes is None for answer in answers for c in _shown(answer)[:_ROWS]):
+        closing.append(f"{MISSING}: not known; `leaderboard speed` measures speed, size and bytes of a vector")
     lack = [c for answer in answers for c in answer.contenders if c.encoder in answer.without_rows]
     if objects := sorted({c.encoder for c in lack if not c.records[0].spec}):
         remedy = 'evaluate(..., save_rows="npz") keeps them'
         closing.append(f"measured through the Python API without rows: {_listed(objects)}; {remedy}")
     return closing
+
+
+def _shown(answer: Answer) -> list[Contender]:
+    """Those that may be the best. Where nothing is known of that, all."""
+    return [c for c in answer.contenders if not c.p < answer.alpha]
 
 
 def verdict(answer: Answer, facts: Mapping[str, Facts]) -> str:
@@ -206,8 +213,7 @@ def _block(answer: Answer, question: Question) -> list[str]:
     measure = f"{title_of(answer.task)}, {metric.title or metric.heading} x 100"
     head = f"{measure}; {sets}{_listed(answer.subsets)}; {answer.n:,} items"
     lines = [*_wrapped(head, ""), *_wrapped(verdict(answer, facts), "  ")]
-    # Those that may be the best. Where nothing is known of that, all.
-    shown = [c for c in answer.contenders if not c.p < answer.alpha]
+    shown = _shown(answer)
     lines += _rows(shown[:_ROWS], facts)
     if more := shown[_ROWS:]:
         lines += _wrapped(f"then {_listed(f'{c.encoder} {c.value:.1f}' for c in more)}", "  ")

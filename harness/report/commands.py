@@ -39,7 +39,7 @@ def commands(results: Sequence[Result], tasks: Sequence[str], folder: str, langu
 
 
 def _run_commands(part: Sequence[Result], tasks: Sequence[str], options: str) -> list[str]:
-    """A `leaderboard run` for each group of encoders; `part`: all published data, all bundled sample, or all own sets."""
+    """A `leaderboard run` for each group of encoders; `part`: of data sets of one kind (published, sample, own)."""
     data = "--suite sample" if Subset.parse(part[0].subset).is_sample else '--data-dir "$HARNESS_DATA"'
     if is_own(part[0].task):
         data = f"--sets {YOUR_SETS}"

@@ -162,7 +162,7 @@ def test_an_encoder_that_is_not_ready_here_is_not_checked_unless_it_is_asked_for
     def load(spec: str, **options: object) -> None:
         raise InputError(f"{spec} cannot be fetched")
 
-    monkeypatch.setattr(sys.modules["harness.reproduction.repeat"], "load_encoder", load)
+    monkeypatch.setattr(sys.modules["harness.reproduction.repeat"], "load_sides", load)
     assert check("--suite", "sample", "--encoder", "labse") == 1
     assert "encoder cannot be loaded: labse cannot be fetched" in capsys.readouterr().out
     assert {name: kinds for name, kinds in findings(here / "junit.xml").items() if "avg" not in name} == {

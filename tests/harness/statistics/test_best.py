@@ -303,7 +303,10 @@ def test_what_is_cheaper_is_said_of_those_that_cannot_be_told_apart() -> None:
         "  c  88.0  p = 0.200  5,000/s     –    256 B  –",
         "  no set on fr; not made for: b (de, tr); languages not known: c",
         "left out: x (size not known)",
+        "–: not known; `leaderboard speed` measures speed, size and bytes of a vector",
     ]
+    measured = {**facts, "c": replace(facts["c"], size_bytes=1)}
+    assert "leaderboard speed" not in text(Question((), (), Path("r"), measured), [found])  # d is not listed
 
 
 def test_a_result_that_another_package_measured(tmp_path: Path) -> None:
