@@ -8,7 +8,7 @@ and `retrieval` (queries, documents, and which document answers which query, in 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -130,10 +130,19 @@ def read_sets(file: str | Path) -> list[OwnSet]:
         options = Options(name, tuple(entry.languages or ()), tuple(entry.columns), entry.split, entry.keep_own_id)
         try:
             location = ",".join(str(path.parent / user_path(each)) for each in entry.files)
-            sets.append(replace(open_set(entry.kind, location, options), expected=entry.sha256))
+            found = open_set(entry.kind, location, options)
+            _refuse_unknown_files(entry.sha256, found.names)
+            sets.append(replace(found, expected=entry.sha256))
         except InputError as error:
             raise InputError(f"{path}: [{name}]: {error}") from None
     return sets
+
+
+def _refuse_unknown_files(names: Iterable[str], known: Sequence[str]) -> None:
+    """Raises InputError at the checksum of a file that the set does not have: nothing would be compared with it."""
+    for name in names:
+        if name not in known:
+            raise InputError(f"sha256 names {name!r}, which is no file of it ({', '.join(known)})")
 
 
 def own_data(sets: Sequence[OwnSet]) -> DataDir:

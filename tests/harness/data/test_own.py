@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -238,6 +239,11 @@ def test_a_folder_that_nearly_has_the_layout_is_told_what_was_expected(write: Wr
         ("[faq\n", "no file of sets"),
         ("", "no sets in it"),
         ('[faq]\nkind = "else"\nfiles = ["a"]\n', "no file of sets"),
+        ("a = " + "[" * 100_000, r"no file of sets \(nested too deeply\)"),
+        (
+            '[faq]\nkind = "pairs"\nfiles = ["one.de-tr.tsv"]\nsha256 = {"eins.tsv" = "00"}\n',
+            r"\[faq\]: sha256 names 'eins\.tsv', which is no file of it \(one\.de-tr\.tsv\)",
+        ),
         ('[faq]\nkind = "pairs"\nfiles = []\n', "no file of sets"),
         (
             '[kb]\nkind = "beir"\nfiles = ["kb"]\n',
@@ -248,8 +254,15 @@ def test_a_folder_that_nearly_has_the_layout_is_told_what_was_expected(write: Wr
     ],
 )
 def test_a_file_of_sets_that_is_wrong(write: Write, text: str, message: str) -> None:
+    write("one.de-tr.tsv", "eins\tbir\n")
     with pytest.raises(InputError, match=rf"sets\.toml: {message}"):
         read_sets(write("sets.toml", text))
+
+
+def test_a_fifo_in_place_of_a_file_of_sets_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "sets.toml")
+    with pytest.raises(InputError, match=r"sets\.toml: a fifo"):
+        read_sets(tmp_path / "sets.toml")
 
 
 def test_two_sets_of_one_name_are_refused(write: Write) -> None:
