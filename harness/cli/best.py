@@ -85,7 +85,7 @@ def best(
     from harness.results.store import ResultStore
     from harness.speed.store import SpeedStore
     from harness.statistics.best import answer
-    from harness.statistics.candidates import Wishes, facts_of
+    from harness.statistics.candidates import MEASURABLE, Wishes, facts_of
 
     results = results_folder(results)
     full = [record for record in stored(ResultStore(results)) if record.base is None]
@@ -93,7 +93,8 @@ def best(
     names, left_out = Wishes(size, min_speed, licence or "").choose(facts)
     if not names:
         reasons = ", ".join(f"{name} ({why})" for name, why in left_out.items())
-        raise InputError(f"no encoder is what you wish for: {reasons}; `leaderboard speed` measures sizes and speeds")
+        hint = "; `leaderboard speed` measures sizes and speeds" if MEASURABLE & {*left_out.values()} else ""
+        raise InputError(f"no encoder is what you wish for: {reasons}{hint}")
     everything = [record for record in full if record.encoder in names]
     chosen, _ = select(everything, task=task or ())
     averages = [record for record in chosen if record.parts]

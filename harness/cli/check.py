@@ -136,7 +136,7 @@ def check(
     if all(check.skipped for check in checks):
         reasons = "; ".join(dict.fromkeys(check.skipped for check in checks))
         none = f"none of the {len(checks)} records can be checked here"
-        raise InputError(f"{none} ({reasons}); give --data-dir or your own sets, or what the encoder needs")
+        raise InputError(f"{none} ({reasons}); give --data-dir, your sets (--sets), or what the encoder needs")
     if junit:  # first: it does not depend on who reads what is printed
         _write(junit, render.junit(checks))
     if format is Format.github and (annotations := render.github(checks, against)):

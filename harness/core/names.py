@@ -16,6 +16,9 @@ SAMPLE = "@sample"
 """The tag of the bundled sample's subsets."""
 
 
+_REMEDIES = {"encoder": "add name=...", "set": "choose another (--set-name)"}
+
+
 def check_name(name: str, what: str) -> str:
     """`name`, of which a folder or file is to be named; the one check of all names that become a part of a path.
 
@@ -28,8 +31,10 @@ def check_name(name: str, what: str) -> str:
     if is_name(name):
         return name
     if not re.fullmatch(PATTERN, name):
-        remedy = {"encoder": "add name=...", "set": "give another (--set-name)"}.get(what, "rename it")
-        raise InputError(f"{what} name {name!r} cannot name a folder; {remedy} with letters, digits and . _ + @ - only")
+        remedy = _REMEDIES.get(what, "rename it")
+        raise InputError(
+            f"{what} name {name!r} cannot name a folder; {remedy} with letters of a to z, digits and . _ + @ - only"
+        )
     raise InputError(f"{what} name {name[:20]!r}... has {len(name)} characters; the limit is {MAX_LENGTH}")
 
 

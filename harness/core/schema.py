@@ -70,12 +70,22 @@ def decoded(content: bytes, kind: type[T], *, exact: bool = False, allow_nan: bo
 
 
 def read_toml(file: Path, *, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
-    """The content of a TOML file. Raises OSError, or ValueError where it is none."""
+    """The content of a TOML file.
+
+    Raises:
+        OSError: it cannot be read.
+        InputError: a fifo or a folder is in its place.
+        ValueError: it is no TOML.
+    """
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
-    return tomllib.loads(file.read_text(encoding="utf-8"), parse_float=parse_float)
+    refuse_special(file)
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"), parse_float=parse_float)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def read_tables(file: Path, kind: type[T]) -> dict[str, T]:

@@ -22,7 +22,7 @@ from harness.core.schema import read_tables
 from harness.core.text import REMEDY, iter_lines, parse_number, tab_rows
 from harness.data.corpora import NAME, TEXT_FORMATS, is_header, open_corpus, read_pairs, usual_columns
 from harness.data.languages import standard_language
-from harness.data.pair_formats import named_rows
+from harness.data.pair_formats import csv_delimiter, named_rows
 from harness.data.sources import DataDir, Source
 from harness.data.sts import STSPairs
 
@@ -38,7 +38,8 @@ LARGEST_SCORE = 1e6
 Languages = tuple[str | None, str | None]
 """Of the first and the second side, as encoders are told them: the shortest ISO 639 codes; None: not known."""
 
-_OR_SAY = ", or give --src-lang and --trg-lang"
+_SAY = "give --src-lang and --trg-lang"
+_A_SET = "a set is [NAME] with kind (pairs, scored or retrieval), files (a list) and languages (a list of two)"
 
 
 @dataclass(frozen=True)
@@ -137,9 +138,9 @@ def read_sets(file: str | Path) -> list[OwnSet]:
             f"{path}: cannot be read ({error.strerror}); give a TOML file with a table for each set"
         ) from None
     except ValueError as error:
-        raise InputError(f"{path}: no file of sets ({error}); a set is [NAME] with kind, languages and files") from None
+        raise InputError(f"{path}: no file of sets ({error}); {_A_SET}") from None
     if not entries:
-        raise InputError(f"{path}: no sets in it; a set is [NAME] with kind, languages and files")
+        raise InputError(f"{path}: no sets in it; {_A_SET}")
     sets = []
     for name, entry in entries.items():
         options = Options(name, tuple(entry.languages or ()), tuple(entry.columns), entry.split, entry.keep_own_id)
@@ -202,7 +203,7 @@ def _one_path(location: Location, kind: Kind) -> Path:
 
 
 def _open_pairs(location: Location, options: Options) -> OwnSet:
-    corpus = open_corpus(location, languages=options.languages, columns=options.columns, or_say=_OR_SAY)
+    corpus = open_corpus(location, languages=options.languages, columns=options.columns, or_say=f", or {_SAY}")
     name = check_set_name(options.name or corpus.name.rpartition(".")[0])
     sides = _two_languages((corpus.source_lang, corpus.target_lang), corpus.files[0])
     return OwnSet(name, name, corpus.files, kind="pairs", languages=sides, columns=corpus.columns)
@@ -277,7 +278,7 @@ def check_set_name(name: str) -> str:
 
 def _two_languages(languages: Sequence[str], path: Path) -> tuple[str, str]:
     if len(languages) != 2:
-        raise InputError(f"{path}: nothing tells its languages{_OR_SAY}")
+        raise InputError(f"{path}: nothing tells its languages; {_SAY}")
     for code in languages:
         standard_language(code)
     return languages[0], languages[1]
@@ -327,9 +328,16 @@ def load_scored(source: Source) -> STSPairs:
         rows = ((line, fields) for line, fields in table if line > 1 or not is_header(fields, columns))
     else:
         rows = named_rows(path, columns)
+        if path.name.removesuffix(".gz").endswith(".csv") and csv_delimiter(path) == ";":
+            rows = ((line, [*texts, _with_point(score)]) for line, (*texts, score) in rows)
     limits = {"low": -LARGEST_SCORE, "high": LARGEST_SCORE}
     pairs = [(first, second, parse_number(score, path, line, **limits)) for line, (first, second, score) in rows]
     return scored_pairs(own, pairs)
+
+
+def _with_point(number: str) -> str:
+    """A number with a decimal comma, as spreadsheets write it beside semicolons, with a point; others as they are."""
+    return number.replace(",", ".") if number.count(",") == 1 and "." not in number else number
 
 
 def scored_pairs(own: OwnSet, pairs: Sequence[tuple[str, str, float]]) -> STSPairs:

@@ -208,10 +208,18 @@ def _column(path: Path, row: dict[str, Any], candidates: Sequence[str]) -> str:
     raise InputError(f"{path}:1: no column {wanted} (there: {there}); name the columns with --columns")
 
 
+def csv_delimiter(path: Path) -> str:
+    """What separates the columns of a CSV file, by its first line.
+
+    Spreadsheets write `;` where the comma is the decimal sign.
+    """
+    header = next(iter_lines(path), "")
+    return max(",;\t", key=header.count)
+
+
 def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    # Spreadsheets write `;` or a tab where the comma is the decimal sign.
-    first = next(iter_lines(path), "")
-    reader = csv.reader((f"{line}\n" for line in iter_lines(path)), strict=True, delimiter=max(",;\t", key=first.count))
+    lines = (f"{line}\n" for line in iter_lines(path))
+    reader = csv.reader(lines, strict=True, delimiter=csv_delimiter(path))
     header: list[str] = []
     while True:
         first_line = reader.line_num + 1

@@ -55,6 +55,12 @@ def title_of(task: str) -> str:
     return described(task).display.title or task
 
 
+def is_own(task: str) -> bool:
+    """Whether a task is for data sets of the user's own, of which none is published."""
+    found = described(task)
+    return isinstance(found, Task) and not found.published
+
+
 @cache
 def metric_of(task: str, metric: str) -> Metric:
     """A metric of a task; one that the task does not know is a score."""

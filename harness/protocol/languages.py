@@ -103,7 +103,10 @@ def on_languages(results: Sequence[Chosen], codes: Sequence[str]) -> list[Chosen
     if results and not any(languages_of(result) & asked for result in left):
         known = sorted(frozenset().union(*map(languages_of, results)))
         listed = " ".join(known[:30]) + (" ..." if len(known) > 30 else "")
-        raise InputError(f"no results on {' and '.join(codes)} alone are stored; there are some on {listed or 'none'}")
+        shared = any(languages_of(result) & asked for result in results)
+        hint = "; name each language of a set (--language de --language tr)" if shared else ""
+        there = f"there are some on {listed or 'none'}{hint}"
+        raise InputError(f"no results on {' and '.join(codes)} alone are stored; {there}")
     return left
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from harness.core.escaping import json_text, terminal
 from harness.core.names import Subset
 from harness.data.languages import standard_language
-from harness.protocol.described import described, metric_of, title_of
+from harness.protocol.described import is_own, metric_of, title_of
 from harness.protocol.languages import languages_of
 from harness.report.cells import MISSING, p_is
+from harness.report.commands import YOUR_SETS
 from harness.report.detectable import points, reach
 from harness.report.tables import tag_notes
 from harness.statistics.best import Answer, Contender
@@ -62,11 +63,18 @@ def _closing(question: Question, answers: Sequence[Answer]) -> list[str]:
         closing.append(f"left out: {_listed(f'{name} ({why})' for name, why in question.left_out.items())}")
     closing.append("; ".join(note.plain for note in tag_notes(subset for a in answers for subset in a.subsets)))
     closing += question.notes
+    if any(question.facts[c.encoder].size_bytes is None for answer in answers for c in _shown(answer)[:_ROWS]):
+        closing.append(f"{MISSING}: not known; `leaderboard speed` measures speed, size and bytes of a vector")
     lack = [c for answer in answers for c in answer.contenders if c.encoder in answer.without_rows]
     if objects := sorted({c.encoder for c in lack if not c.records[0].spec}):
         remedy = 'evaluate(..., save_rows="npz") keeps them'
         closing.append(f"measured through the Python API without rows: {_listed(objects)}; {remedy}")
     return closing
+
+
+def _shown(answer: Answer) -> list[Contender]:
+    """Those that may be the best. Where nothing is known of that, all."""
+    return [c for c in answer.contenders if not c.p < answer.alpha]
 
 
 def verdict(answer: Answer, facts: Mapping[str, Facts]) -> str:
@@ -122,21 +130,21 @@ def rows_commands(question: Question, answers: Iterable[Answer]) -> list[str]:
     """The commands that make the rows which tests lack: one for published sets, one for the user's own."""
     commands = []
     lacks = [answer for answer in answers if answer.without_rows]
-    for is_own in (False, True):
-        of_kind = [a for a in lacks if (not getattr(described(a.task), "published", ())) is is_own]
+    for own in (False, True):
+        of_kind = [a for a in lacks if is_own(a.task) is own]
         chosen = {c.encoder: c.records[0].spec for a in of_kind for c in a.contenders if c.encoder in a.without_rows}
         specs = sorted(filter(None, chosen.values()))
         if not specs:
             continue
         is_sample = all(Subset.parse(s).is_sample for a in of_kind for s in a.subsets)
-        data = ["--sets", "YOUR-SETS.toml"] if is_own else ["--suite", "sample"] if is_sample else []
+        data = ["--sets", YOUR_SETS] if own else ["--suite", "sample"] if is_sample else []
         options = [
             *(("--task", a.task) for a in of_kind),
             *(("--language", code) for code in question.languages),
             *(("--subset", name) for name in question.subsets),
             *(("--encoder", spec) for spec in specs),
         ]
-        where = [] if is_own or is_sample else ['--data-dir "$HARNESS_DATA"']
+        where = [] if own or is_sample else ['--data-dir "$HARNESS_DATA"']
         words = ["leaderboard", "run", "--save-rows", "--results", str(question.results), *data]
         words += [word for option in options for word in option]
         commands.append(" ".join([shlex.join(words[:5]), *where, shlex.join(words[5:])]))
@@ -204,8 +212,7 @@ def _block(answer: Answer, question: Question) -> list[str]:
     measure = f"{title_of(answer.task)}, {metric.title or metric.heading} x 100"
     head = f"{measure}; {sets}{_listed(answer.subsets)}; {answer.n:,} items"
     lines = [*_wrapped(head, ""), *_wrapped(verdict(answer, facts), "  ")]
-    # Those that may be the best. Where nothing is known of that, all.
-    shown = [c for c in answer.contenders if not c.p < answer.alpha]
+    shown = _shown(answer)
     lines += _rows(shown[:_ROWS], facts)
     if more := shown[_ROWS:]:
         lines += _wrapped(f"then {_listed(f'{c.encoder} {c.value:.1f}' for c in more)}", "  ")

@@ -8,8 +8,12 @@ from collections.abc import Sequence
 
 from harness.core import escaping
 from harness.core.names import Subset
+from harness.protocol.described import is_own
 from harness.report.tables import split_sample
 from harness.results.records import Result
+
+YOUR_SETS = "YOUR-SETS.toml"
+"""Stands for the file that lists the user's own sets: records do not say where the files are."""
 
 
 def commands(results: Sequence[Result], tasks: Sequence[str], folder: str, languages: Sequence[str] = ()) -> str:
@@ -19,17 +23,26 @@ def commands(results: Sequence[Result], tasks: Sequence[str], folder: str, langu
     """
     options = f"--results {shlex.quote(escaping.visible(folder))}"
     options += "".join(f" --language {shlex.quote(escaping.visible(code))}" for code in languages)
-    commands = [command for part in split_sample(results) for command in _run_commands(part, tasks, options)]
+    parts = [
+        [result for result in part if is_own(result.task) is own]
+        for part in split_sample(results)
+        for own in (False, True)
+    ]
+    commands = [command for part in parts if part for command in _run_commands(part, tasks, options)]
     block = escaping.code_block("\n".join([*commands, f"leaderboard report {options}"]), "sh")
     objects = ", ".join(sorted({result.encoder for result in results if not result.spec}))
+    if any(is_own(result.task) for result in results):
+        block += f"\n\n{escaping.code(YOUR_SETS)}: a file that lists the sets; `leaderboard run --help` has other ways."
     if languages:
         block += f"\n\nOnly sets on these languages, and English: {escaping.markdown(', '.join(languages))}."
     return block + (f"\n\nMeasured through the Python API: {escaping.markdown(objects)}." if objects else "")
 
 
 def _run_commands(part: Sequence[Result], tasks: Sequence[str], options: str) -> list[str]:
-    """A `leaderboard run` for each group of encoders; `part` is either all real data or all bundled sample."""
+    """A `leaderboard run` for each group of encoders; `part`: of data sets of one kind (published, sample, own)."""
     data = "--suite sample" if Subset.parse(part[0].subset).is_sample else '--data-dir "$HARNESS_DATA"'
+    if is_own(part[0].task):
+        data = f"--sets {YOUR_SETS}"
     commands = []
     for of_group, specs in _groups(part, tasks):
         chosen = [f"--task {shlex.quote(task)}" for task in of_group]

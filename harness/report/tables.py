@@ -287,7 +287,8 @@ def is_floor(encoder: str, results: Iterable[Result]) -> bool:
 
 def _legend(table: Table, results: Sequence[Result]) -> list[Note]:
     notes = missing_note(table)
-    parts = {result.subset: result.parts for result in results if result.parts}
+    usual = _most_frequent((r.subset, r.dataset.sha256) for r in results)  # footnotes name those with other data
+    parts = {r.subset: r.parts for r in results if r.parts and r.dataset.sha256 == usual[r.subset]}
     for name in subset_order(results[0].task, parts):
         listed = ", ".join(parts[name]) if len(parts[name]) <= 12 else f"{len(parts[name])} subsets"
         notes.append(Note(f"{name}: unweighted mean of {listed}"))

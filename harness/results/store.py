@@ -67,7 +67,7 @@ class ResultStore:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 records = {old.subset: old for old in (self._read(file) if file.exists() else [])}
                 records.update({r.subset: _with_tolerance(r, records.get(r.subset)) for r in new})
-                current = [record for record in records.values() if not _is_stale(record, records)]
+                current = [record for record in records.values() if not is_stale(record, records)]
                 current.sort(key=attrgetter("subset"))
                 write_atomically(file, _dump(current))
                 self._parsed[file] = _stamp(file), current
@@ -93,7 +93,7 @@ class ResultStore:
         for file in {self._file(record) for record in records}:
             with writing(file), self._locked():
                 left = {old.subset: old for old in self._read(file) if old.key not in keys}
-                current = [record for record in left.values() if not _is_stale(record, left)]
+                current = [record for record in left.values() if not is_stale(record, left)]
                 if current:
                     write_atomically(file, _dump(current))
                 else:
@@ -186,7 +186,7 @@ def _stamp(file: Path) -> _Stamp:
     return None
 
 
-def _is_stale(result: Result, records: dict[str, Result]) -> bool:
+def is_stale(result: Result, records: dict[str, Result]) -> bool:
     """Whether an average is not (or no longer) that of the records."""
     parts = [records[name] for name in result.parts if name in records]
     return bool(result.parts) and (

@@ -20,6 +20,7 @@ from harness.protocol.task import Rows, Task
 from harness.resampling.power import standard_error_of
 from harness.results.records import Result
 from harness.results.statistics import Statistics
+from harness.results.store import is_stale
 from harness.statistics.board import Standing, standing
 
 Note = Callable[[str], None]
@@ -211,7 +212,8 @@ def _as_stored(records: Mapping[str, Sequence[Result]], averages: Sequence[Resul
         of = records.get(average.encoder, ())
         if not of or set(average.parts) != {record.subset for record in of}:
             continue
-        if (average.signature, average.fingerprint) == (of[0].signature, of[0].fingerprint):
+        # Intervals and tests of an average that is not that of these records (a file was edited) are of other scores.
+        if not is_stale(average, {record.subset: record for record in of}):
             by_name.setdefault(average.subset, {})[average.encoder] = average
     complete = (by_encoder for _, by_encoder in sorted(by_name.items()) if by_encoder.keys() == records.keys())
     return next(complete, {})

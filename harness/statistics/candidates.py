@@ -15,6 +15,10 @@ from harness.encoders.spec import parse_spec
 from harness.results.records import Result
 from harness.speed.store import Measurement, choose
 
+_NO_SIZE, _NO_SPEED = "size not known", "speed not known"
+MEASURABLE = frozenset({_NO_SIZE, _NO_SPEED})
+"""Reasons for which `leaderboard speed` is the remedy."""
+
 COMMERCIAL = "commercial"
 """In place of an SPDX identifier: all that allow commercial use."""
 
@@ -113,10 +117,10 @@ class Wishes:
     def refusal(self, facts: Facts) -> str:
         """Why an encoder is left out, in words; empty if it is not. What is not known is left out."""
         if self.max_size is not None and (facts.size_bytes is None or facts.size_bytes > self.max_size):
-            return "size not known" if facts.size_bytes is None else f"{facts.size_bytes / 1e6:,.0f} MB"
+            return _NO_SIZE if facts.size_bytes is None else f"{facts.size_bytes / 1e6:,.0f} MB"
         speed = facts.sentences_per_s
         if self.min_speed is not None and (speed is None or speed < self.min_speed):
-            return "speed not known" if speed is None else f"{speed:,.0f} sentences/s"
+            return _NO_SPEED if speed is None else f"{speed:,.0f} sentences/s"
         if self.licence and not _is_licensed(facts.licence, self.licence):
             return facts.licence or "licence not known"
         return ""

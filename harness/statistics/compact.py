@@ -33,7 +33,7 @@ from harness.results.statistics import digest
 FILE = "rows.zip"
 
 _INDEX = "index.json"
-_LARGEST = 1 << 28  # bytes of a set's rows; deflated, such a set may be a thousandth of that
+_LARGEST = 1 << 28  # bytes of a set's rows in memory; deflated, such a set may be a thousandth of that
 _LARGEST_INDEX = 1 << 24
 _INTEGERS = ("|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8")
 _FLOATS, _DOUBLE = ("<f2", "<f4"), "<f8"
@@ -73,6 +73,14 @@ class _Set:
     def n_bytes(self) -> int:
         return self.n * sum(np.dtype(column.stored).itemsize for column in self.columns)
 
+    @property
+    def n_bytes_in_memory(self) -> int:
+        """What the columns take once they are read: a byte of the file may be eight of them."""
+        return self.n * sum(
+            max(np.dtype(column.dtype).itemsize, np.dtype(column.stored).itemsize, 8 if column.is_delta else 0)
+            for column in self.columns
+        )
+
 
 @dataclass(frozen=True)
 class _Index:
@@ -100,7 +108,7 @@ def packed(rows: Iterable[tuple[Result, Rows]]) -> bytes:
         if any(column.shape != (n,) for column in columns.values()):
             raise InputError(f"{record.key}: the columns of its rows differ in length; measure it again")
         sets.append(_Set(record.task, record.subset, digest(record), n, [column for column, _ in encoded]))
-        if sets[-1].n_bytes > _LARGEST:
+        if sets[-1].n_bytes_in_memory > _LARGEST:
             raise InputError(f"{record.key}: {n:,} rows are too many for {FILE}; leave its per-item rows in rows/")
         members.append(b"".join(content for _, content in encoded))
     index = json.dumps(asdict(_Index(1, sets)), separators=(",", ":")).encode()
@@ -166,8 +174,9 @@ def _read_index(file: Path, stamp: tuple[int, ...]) -> Mapping[tuple[str, str], 
         sets = {(one.task, one.subset): (number, one) for number, one in enumerate(index.sets)}
         if len(sets) < len(index.sets):
             raise ValueError("rows of one set twice")
-        if any(one.n_bytes > _LARGEST or len({c.name for c in one.columns}) < len(one.columns) for one in index.sets):
-            raise ValueError("a set that is too large, or has a column twice")
+        for one in index.sets:
+            if one.n_bytes_in_memory > _LARGEST or len({column.name for column in one.columns}) < len(one.columns):
+                raise ValueError("a set that is too large, or has a column twice")
         return sets
     except Exception as error:
         raise _damaged(file, error) from None

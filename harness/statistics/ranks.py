@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -50,7 +51,7 @@ def overall_ranks(board: Board, keys: Sequence[Key]) -> OverallRanks:
     A rank is that of the scores in a column; equal scores share the mean of theirs (Demsar 2006, "Statistical
     Comparisons of Classifiers over Multiple Data Sets", section 3.2.2). Each column counts once, so a task with two
     columns counts twice. Columns by which nobody is ranked (a difference, an error) are left out, as are cut and
-    quantised vectors.
+    quantised vectors, and scores on other data (an average over other sets, say) or by another protocol than most have.
 
     The interval goes from the mean over the columns of 1 + the number of encoders that are significantly better, to
     the mean of m - the number of those that are significantly worse, of m encoders, by the stored paired tests,
@@ -87,9 +88,12 @@ def overall_ranks(board: Board, keys: Sequence[Key]) -> OverallRanks:
 
 
 def _results(board: Board, key: Key) -> dict[str, Result]:
-    """The results of the encoders that are ranked by a column."""
+    """The results of the encoders that are ranked by a column: on the data and by the protocol that most share."""
     task, subset, metric = key
-    return {e: r for e, r in board.results(task, subset).items() if metric in r.metrics and r.base is None}
+    found = {e: r for e, r in board.results(task, subset).items() if metric in r.metrics and r.base is None}
+    kinds = Counter((r.dataset.sha256, r.signature) for r in found.values())
+    usual = min(kinds, key=lambda kind: (-kinds[kind], kind), default=None)
+    return {e: r for e, r in found.items() if (r.dataset.sha256, r.signature) == usual}
 
 
 def _ranks(scores: Mapping[str, float]) -> dict[str, float]:

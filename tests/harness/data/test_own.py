@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -94,6 +95,31 @@ def test_scored_pairs_of_any_scale(write: Write) -> None:
     own = open_set("scored", named, Options(languages=("de", "de"), columns=("a", "b", "s")))
     pairs = load_scored(own)
     assert (pairs.sentences2, pairs.gold.tolist()) == (["y", "z"], [1, 0.25])
+
+
+def test_a_decimal_comma_where_semicolons_separate_columns(write: Write) -> None:
+    # As a spreadsheet in German or Turkish writes it.
+    table = write(
+        "sim.csv", '\ufeffNr;Satz A;Satz B;Punkte\r\n1;a;"b, c";2,5\r\n2;a;d;-0,25\r\n3;a;e;5\r\n4;a;f;1.5\r\n'
+    )
+    options = Options(languages=("de", "de"), columns=("Satz A", "Satz B", "Punkte"))
+    pairs = load_scored(open_set("scored", table, options))
+    assert pairs.gold.tolist() == [2.5, -0.25, 5, 1.5] and pairs.sentences2[0] == "b, c"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("s.csv", 'text1,text2,score\na,b,"2,5"\na,c,1\n'),  # 2,500 may be a large number here
+        ("s.tsv", "a\tb\t2,5\na\tc\t1\n"),
+        ("s.csv", "text1;text2;score\na;b;1,000,000\na;c;1\n"),
+        ("s.csv", "text1;text2;score\na;b;1.000,5\na;c;1\n"),
+        ("s.jsonl", '{"text1": "a", "text2": "b", "score": "2,5"}\n'),
+    ],
+)
+def test_a_comma_elsewhere_is_no_number(write: Write, name: str, text: str) -> None:
+    with pytest.raises(InputError, match=rf"{name}:[12]: '[^']*' is not a number.*decimal point"):
+        load_scored(open_set("scored", write(name, text), DE_TR))
 
 
 def beir(write: Write, **changes: str) -> Path:
@@ -232,7 +258,8 @@ PAIRS, SCORED = "de-tr.tsv", "s.de-tr.tsv"
         ("scored", "s.de-tr.tsv", "a\tb\tgood\nc\td\t1\n", r":1: 'good' is not a number"),
         ("scored", "s.de-tr.tsv", "a\tb\t1e7\nc\td\t1\n", r":1: the score 1e7 is outside"),
         ("scored", "s.de-tr.tsv", "a\tb\tnan\nc\td\t1\n", r":1: 'nan' is not a number"),
-        ("scored", "s.tsv", "a\tb\t1\nc\td\t2\n", "nothing tells its languages"),
+        ("scored", "s.tsv", "a\tb\t1\nc\td\t2\n", r"nothing tells its languages; give --src-lang and --trg-lang$"),
+        ("pairs", "cümle çift.de-tr.tsv", "a\tb\n", r"'cümle çift' .*\(--set-name\) with letters of a to z"),
         ("scored", "s.txt", "a\tb\t1\n", "expected .tsv"),
     ],
 )  # fmt: skip
@@ -285,14 +312,30 @@ def test_a_folder_that_nearly_has_the_layout_is_told_what_was_expected(write: Wr
         ("[faq\n", "no file of sets"),
         ("", "no sets in it"),
         ('[faq]\nkind = "else"\nfiles = ["a"]\n', "no file of sets"),
+        ("a = " + "[" * 100_000, r"no file of sets \(nested too deeply\)"),
+        (
+            '[faq]\nkind = "pairs"\nfiles = ["one.de-tr.tsv"]\nsha256 = {"eins.tsv" = "00"}\n',
+            r"\[faq\]: sha256 names 'eins\.tsv', which is no file of it \(one\.de-tr\.tsv\)",
+        ),
         ('[faq]\nkind = "pairs"\nfiles = []\n', "no file of sets"),
+        (
+            '[kb]\nkind = "beir"\nfiles = ["kb"]\n',
+            r".*\[kb\].*'beir'.*kind \(pairs, scored or retrieval\), files \(a list\)",
+        ),
         ('[faq]\nkind = "pairs"\nfiles = ["none.de-tr.tsv"]\n', r"\[faq\]: no file"),
         ('[faq]\nkind = "pairs"\nfiles = ["~no-such-user/none.de-tr.tsv"]\n', r"\[faq\]: .*no such home folder"),
     ],
 )
 def test_a_file_of_sets_that_is_wrong(write: Write, text: str, message: str) -> None:
+    write("one.de-tr.tsv", "eins\tbir\n")
     with pytest.raises(InputError, match=rf"sets\.toml: {message}"):
         read_sets(write("sets.toml", text))
+
+
+def test_a_fifo_in_place_of_a_file_of_sets_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "sets.toml")
+    with pytest.raises(InputError, match=r"sets\.toml: a fifo"):
+        read_sets(tmp_path / "sets.toml")
 
 
 def test_two_sets_of_one_name_are_refused(write: Write) -> None:

@@ -121,6 +121,8 @@ def test_a_set_in_its_languages_and_english_is_chosen() -> None:
         on_languages([*(one for one in sets if one.subset != "en-en"), own], ["ja"])
     with pytest.raises(InputError, match="no results on ja alone"):
         on_languages(sets, ["ja"])  # what is in English alone says nothing of it
+    with pytest.raises(InputError, match=r"on tr alone .* name each language of a set"):
+        on_languages([own], ["tr"])
     assert [r.subset for r in on_languages(sets, ["en"])] == ["en-en"]
     with pytest.raises(InputError, match="no code of ISO 639"):
         chosen_languages(["german"])

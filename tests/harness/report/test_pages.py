@@ -239,6 +239,17 @@ def test_outdated_writes_nothing(store: ResultStore) -> None:
     assert [path.name for path in store.root.iterdir()] == ["records"]
 
 
+def test_commands_that_repeat_own_sets_name_a_file_of_sets() -> None:
+    pairs = {"accuracy_src_trg": 1.0, "accuracy_trg_src": 1.0}
+    results = [sts("muse", "en-en", 1.0), record("muse", "pairs", "faq", pairs, "task:pairs|version:1")]
+    repeat = make_pages(results, folder="r")["README.md"].partition("## How to repeat it")[2].partition("## ")[0]
+    published, own = (command.replace(" \\\n ", "") for command in repeat.split("leaderboard run --fresh")[1:])
+    assert '--data-dir "$HARNESS_DATA"' in published and "--task sts17" in published and "pairs" not in published
+    assert own.startswith(" --sets YOUR-SETS.toml --results r --task pairs --encoder muse")
+    assert "--data-dir" not in own and "sts17" not in own
+    assert "`YOUR-SETS.toml`" in repeat
+
+
 def test_no_records(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="leaderboard run"):
         report(ResultStore(tmp_path / "results"))

@@ -14,7 +14,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 from measured_rows import store_measured, sts_rows
-from result_records import record
+from result_records import record, write_records
 
 from harness.report.best import Question, as_json, cheaper, rows_commands, text, verdict
 from harness.resampling.resamples import Resampling
@@ -100,6 +100,20 @@ def test_a_mean_over_sets_is_tested_as_by_scipy(root: Path) -> None:
     assert found.errors == pytest.approx(errors, rel=0.05) and not found.is_bound
     best = {order[0], *(e for e in order[1:] if expected[e] >= 0.05)}
     assert found.standing.best == best == {"good", "near"}
+
+
+def test_the_tests_of_an_average_do_not_count_for_other_scores(tmp_path: Path) -> None:
+    for seed, (name, error) in enumerate({"good": 0.5, "poor": 6.0}.items()):
+        store_measured(tmp_path, name, {s: sts_rows(s, error, seed) for s in ("en-en", "es-es", "ar-ar")})
+    update_statistics(ResultStore(tmp_path), [get_task("sts17")], Resampling(2000))
+    shutil.rmtree(tmp_path / "rows")
+    assert asked(tmp_path, "sts17").n_tests == 1  # by those of the stored average
+    records = ResultStore(tmp_path).load("poor")
+    edited = [replace(r, metrics={**r.metrics, "spearman": 99.9}) if r.subset == "es-es" else r for r in records]
+    write_records(tmp_path, edited)
+    found = asked(tmp_path, "sts17")
+    assert found.n_tests == 0 and "none can be called the best" in verdict(found, FACTS)
+    assert all(math.isnan(c.low) for c in found.contenders if c.encoder == "poor")
 
 
 def test_a_single_set_and_a_stored_average_need_no_rows(tmp_path: Path) -> None:
@@ -304,7 +318,10 @@ def test_what_is_cheaper_is_said_of_those_that_cannot_be_told_apart() -> None:
         "  c  88.0  p = 0.200  5,000/s     –    256 B  –",
         "  no set on fr; not made for: b (de, tr); languages not known: c",
         "left out: x (size not known)",
+        "–: not known; `leaderboard speed` measures speed, size and bytes of a vector",
     ]
+    measured = {**facts, "c": replace(facts["c"], size_bytes=1)}
+    assert "leaderboard speed" not in text(Question((), (), Path("r"), measured), [found])  # d is not listed
 
 
 def test_a_result_that_another_package_measured(tmp_path: Path) -> None:

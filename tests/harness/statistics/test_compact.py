@@ -188,6 +188,8 @@ def test_a_forged_file_that_is_right_is_read(tmp_path: Path) -> None:
         (forged(b"a" * (1 << 24)), "0 is longer than it should be"),
         (archive({"index.json": b" " * (1 << 25)}), "index.json is longer than it should be"),
         (forged(n=10**9), "too large"),
+        (forged(n=1 << 26), "too large"),  # 64 MiB in the file, 512 MiB of <i8 in memory
+        (forged(n=1 << 26, column={"dtype": "|i1", "is_delta": True}), "too large"),  # summed as <i8
         (forged(n=-1), "n"),
         (forged(task="../../etc"), "task"),
         (forged(column={"dtype": "|O8", "stored": "|O8"}), "dtype"),

@@ -10,7 +10,7 @@ import scipy.special
 import scipy.stats
 from result_records import record, sts
 
-from harness.results.records import Result
+from harness.results.records import Dataset, Result
 from harness.results.statistics import Entry, Statistics, digest
 from harness.statistics.board import Board
 from harness.statistics.ranks import OverallRanks, overall_ranks
@@ -75,6 +75,18 @@ def test_an_encoder_without_a_column_has_no_rank_and_changes_none() -> None:
     found = ranks(scores, {("en-en", "a", "b"): 0.001, ("en-en", "a", "new"): 0.001})
     assert found.ranks == {"a": (1.0, 1.0, 1.5), "b": (2.0, 1.5, 2.0)} and found.n_tests == 1
     assert ranks({"en-en": {"a": 3.0}}, {}).ranks == {} and overall_ranks(Board([], {}), []).ranks == {}
+
+
+def test_only_what_was_measured_on_the_same_data_is_ranked() -> None:
+    key = ("sts17", "avg", "spearman")
+    hard, easy = Dataset("a+b", "a" * 64, {}), Dataset("a", "b" * 64, {})
+    results = [sts(name, "avg", value, dataset=hard, parts=["a", "b"]) for name, value in (("x", 3.0), ("y", 2.0))]
+    others = [sts("z", "avg", 9.0, dataset=easy, parts=["a"]), sts("w", "avg", 8.0, dataset=hard, signature="other")]
+    assert {n: r.mean for n, r in overall_ranks(Board([*results, *others], {}), [key]).ranks.items()} == {
+        "x": 1.0,
+        "y": 2.0,
+    }
+    assert overall_ranks(Board([results[0], others[0]], {}), [key]).ranks == {}
 
 
 def test_what_was_not_tested_separates_nothing() -> None:
