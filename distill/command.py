@@ -29,6 +29,7 @@ from harness.core.files import user_path
 app = typer.Typer()
 
 _SPECS = {"teacher", "init"}
+_TEACHER_HELP = "Encoder whose vectors the student is to have. Several are put side by side: repeat the option."
 _STUDENT_HELP = (
     "What it begins as. A transformer: folder, hub id or alias. A new static student: static:unigram-N, static:bpe-N, "
     "static:pruned-N (N tokens). A folder with a static student is trained on."
@@ -58,7 +59,7 @@ class TeacherType(str, Enum):
 @app.callback(invoke_without_command=True)
 def distill(
     context: typer.Context,
-    teacher: Annotated[str | None, Option(metavar="SPEC", help="Encoder whose vectors the student is to have.")] = None,
+    teacher: Annotated[list[str] | None, Option(metavar="SPEC", help=_TEACHER_HELP)] = None,
     student: Annotated[str | None, Option(metavar="STUDENT", help=_STUDENT_HELP)] = None,
     name: Annotated[str | None, Option(metavar="NAME", help="Of the student. Default: STUDENT-distilled.")] = None,
     out: OutOption = None,
@@ -143,7 +144,7 @@ def distill(
     from harness.core.errors import InputError
     from harness.core.names import check_name
 
-    if teacher is None or student is None:
+    if not teacher or student is None:
         raise InputError("give --teacher and --student; `leaderboard distill --help` says which there are")
     if "LOCAL_RANK" not in os.environ:  # without a launcher, the library would split each batch over all GPUs
         os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")

@@ -41,7 +41,7 @@ from distill.recipe import STATIC, Recipe
 from distill.report import Effort, Trained, UsedCorpus, Watcher, write_reports
 from distill.sampler import mixed_batches
 from distill.start import Start, load_projection, make_student, open_student, save_projection, teacher_projection
-from distill.teacher import TeacherVectors, VectorType, sentences_digest
+from distill.teacher import SideBySide, TeacherVectors, VectorType, sentences_digest
 from distill.training import Fitted, check_recipe, train
 from harness.core.errors import InputError, MissingExtraError, one_line
 from harness.core.files import user_path, write_atomically
@@ -87,7 +87,7 @@ class Options:
 
 
 def distill(
-    teacher: str | Encoder,
+    teacher: str | Encoder | Sequence[str | Encoder],
     student: str | Start,
     out: str | Path,
     options: Options | None = None,
@@ -100,7 +100,8 @@ def distill(
     goes on from there when it is called again, with the numbers that it would have had.
 
     Args:
-        teacher: an encoder or its spec string.
+        teacher: an encoder or its spec string; of several, the vectors are put side by side (see
+            `distill.teacher.SideBySide`).
         student: what the student begins as, see `distill.start.Start`.
         out: the folder to write.
         options: which pairs to train on, and how.
@@ -121,15 +122,17 @@ def distill(
     folder = user_path(out).absolute()
     is_first = int(os.environ.get("RANK", "0")) == 0
     data = open_data_dir(options.data_dir) if options.data_dir else None
-    specs = [parse_spec(spec) for spec in (teacher, start.init) if isinstance(spec, str)]
+    teachers = [teacher] if isinstance(teacher, str | Encoder) else list(teacher)
+    if not teachers:
+        raise InputError("a student needs a teacher")
+    specs = [parse_spec(spec) for spec in (*teachers, start.init) if isinstance(spec, str)]
     locations = [spec.location for spec in specs if spec.location]
     work = folder.with_name(f"{folder.name}.training")
     check_folders(folder, work, [start.student, start.tokenizer, *locations])
     try:
         with only_training(folder) if is_first else nullcontext():
-            device = "cpu" if options.on_cpu else None
             return _Distillation(
-                teacher=load_encoder(teacher, device=device) if isinstance(teacher, str) else teacher,
+                teacher=_loaded(teachers, "cpu" if options.on_cpu else None),
                 start=start,
                 out=folder,
                 work=work,
@@ -294,6 +297,11 @@ class _Distillation:
             write_reports(folder, self.out.name, self.options.command, trained, effort)
         replace_folder(self.work / "model", self.out)
         remove_work(self.work)
+
+
+def _loaded(teachers: Sequence[str | Encoder], device: str | None) -> Encoder:
+    loaded = [load_encoder(each, device=device) if isinstance(each, str) else each for each in teachers]
+    return loaded[0] if len(loaded) == 1 else SideBySide(loaded)
 
 
 def stored_pairs(

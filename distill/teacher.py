@@ -22,7 +22,7 @@ from harness.core.files import locked, write_atomically, writing
 from harness.core.schema import Count, decoded
 from harness.encoders.cache import CHUNK
 from harness.encoders.containment import InParts
-from harness.encoders.encoder import Encoder
+from harness.encoders.encoder import Encoder, encode_all, normalise
 
 VectorType = Literal["float16", "float32"]
 
@@ -139,6 +139,32 @@ class TeacherVectors:
                 if (folder / _DONE).exists():
                     _fill(folder, encoder, sentences, np.dtype(dtype), progress, lang)
         return cls.open(folder)
+
+
+class SideBySide:
+    """Several teachers as one: a sentence's vectors by all of them, each of unit length, one after the other.
+
+    The vectors are scaled so that the whole has unit length, too: its cosine of two sentences is then the mean of the
+    teachers' cosines. (A zero vector of one teacher stays zero.)
+
+    Attributes:
+        name: `FIRST+SECOND`.
+        fingerprint: of all fingerprints, in their order.
+        dim: the sum.
+        uses_lang: whether one of them does.
+    """
+
+    def __init__(self, teachers: Sequence[Encoder]):
+        self._teachers = tuple(teachers)
+        self.name = "+".join(teacher.name for teacher in teachers)
+        self.fingerprint = f"side-by-side:{sha256(' '.join(t.fingerprint for t in teachers).encode()).hexdigest()[:16]}"
+        self.dim = sum(teacher.dim for teacher in teachers)
+        self.uses_lang = any(teacher.uses_lang for teacher in teachers)
+
+    def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> NDArray[np.float32]:
+        """The vectors, float32 (len(sentences), dim)."""
+        parts = [normalise(encode_all(teacher, sentences, lang)) for teacher in self._teachers]
+        return np.concatenate(parts, axis=1) / np.float32(np.sqrt(len(parts)))
 
 
 def sentences_digest(sentences: Sequence[str]) -> str:

@@ -155,6 +155,17 @@ def test_bad_data(capsys, tmp_path, content, message):
     assert not (tmp_path / "out").exists()
 
 
+def test_two_teachers(data, tmp_path, torch_leaderboard):
+    teachers = ("--teacher", "chargrams?dim=64", "--teacher", "chargrams?dim=32&name=short")
+    few = ("--max-steps", "4", "--eval-steps", "4", "--dim", "16", "--out", str(tmp_path / "both"))
+    made = torch_leaderboard("distill", *teachers, *command(data, *few)[3:])
+    assert made.returncode == 0, made.stderr
+    record = json.loads((tmp_path / "both/training.json").read_text())
+    assert record["settings"]["teacher"] == "chargrams+short" and weights(tmp_path / "both").shape[1] == 16
+    shown = "--teacher 'chargrams?dim=64' --teacher 'chargrams?dim=32&name=short' --student"
+    assert shown in (tmp_path / "both/README.md").read_text()
+
+
 @pytest.mark.parametrize("alias", ["mbert-distilled", "distilmbert-distilled"])
 def test_the_command_that_the_alias_names_is_the_papers_setting(alias, monkeypatch, tmp_path):
     import distill.distillation
@@ -169,7 +180,7 @@ def test_the_command_that_the_alias_names_is_the_papers_setting(alias, monkeypat
     with pytest.raises(SystemExit) as stopped:
         main([*words[1:], "--data-dir", str(tmp_path)])
     assert words[:2] == ["leaderboard", "distill"] and stopped.value.code == 0
-    assert seen["teacher"] == "sbert-nli-stsb" and seen["student"].endswith("bert-base-multilingual-cased")
+    assert seen["teacher"] == ["sbert-nli-stsb"] and seen["student"].endswith("bert-base-multilingual-cased")
     assert seen["out"].parts[-2:] == ("models", alias)
     assert seen["pairs"] == seen["corpora"] == [] and seen["data_dir"] == tmp_path
     recipe = seen["recipe"]

@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from encoders import Counting
+from encoders import Counting, Letters
 
 import distill.teacher
-from distill.teacher import TeacherVectors
+from distill.teacher import SideBySide, TeacherVectors
 from harness.core.errors import InputError
 
 DIM = 6
@@ -158,3 +158,23 @@ def test_damaged_stores_and_folders_that_cannot_be_written(tmp_path):
         TeacherVectors.open(tmp_path / "none")
     with pytest.raises(InputError, match="cannot be written"):
         TeacherVectors.build(Lengths(), SENTENCES, store / "vectors.npy" / "below")
+
+
+def test_teachers_side_by_side_have_the_mean_of_their_cosines():
+    letters, counting = Letters(), Counting("counting/2", uses_lang=True)
+    both = SideBySide([letters, counting])
+    assert (both.name, both.dim, both.uses_lang) == ("letters+counting", letters.dim + counting.dim, True)
+    texts = ["abc", "abd", "zz", ""]
+    vectors = both.encode(texts, lang="de")
+    assert vectors.dtype == np.float32 and vectors.shape == (4, both.dim) and counting.langs == ["de"]
+
+    def cosine(encoder, i, j):
+        a, b = (encoder.encode([text], lang="de")[0].astype(np.float64) for text in (texts[i], texts[j]))
+        return a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+
+    for i, j in ((0, 1), (1, 2), (0, 0)):
+        mean = (cosine(letters, i, j) + cosine(counting, i, j)) / 2
+        assert cosine(both, i, j) == pytest.approx(mean, abs=1e-6)
+    assert not vectors[3, : letters.dim].any()  # a zero vector of one of them
+    swapped, other = SideBySide([counting, letters]), SideBySide([letters, Counting("counting/3")])
+    assert len({each.fingerprint for each in (both, swapped, other)}) == 3
