@@ -70,9 +70,10 @@ def show(
     """
     from harness.core.errors import unknown_name
     from harness.protocol.languages import of_unknown_languages, on_languages
+    from harness.report.entries import long_form, sort_entries
     from harness.report.render import render, render_long
     from harness.report.speed import cost_table
-    from harness.report.tables import boards, long_form, sort_entries, sort_rows
+    from harness.report.tables import boards, sort_rows
     from harness.results.records import Result
     from harness.results.selection import fold, select, stored
     from harness.results.statistics import StatisticsStore

@@ -38,7 +38,7 @@ class Results(list[Result]):
 
         See `harness.report.tables.long_form`. `pandas.DataFrame(results.rows())` is a data frame.
         """
-        from harness.report.tables import long_form
+        from harness.report.entries import long_form
 
         return long_form(self, statistics=self._statistics)
 

@@ -12,8 +12,9 @@ from gate_runs import leaderboard_here
 from result_records import STS_SIGNATURE, record, small_board, sts
 
 from harness.report.cells import Cell, Column, Note, Row, Table
+from harness.report.entries import long_form
 from harness.report.render import ENTRY_FORMATS, FORMATS, TABLE_FORMATS, render, render_long
-from harness.report.tables import boards, long_form
+from harness.report.tables import boards
 from harness.report.terminal import plain_text
 from harness.results.statistics import Entry, Statistics, digest
 

@@ -10,8 +10,9 @@ from result_records import sts
 
 from harness.encoders.reduction import Quantize, Reduced
 from harness.report.cells import Table
+from harness.report.entries import long_form
 from harness.report.sweep import all_curves, curves, entries, sentences
-from harness.report.tables import boards, long_form
+from harness.report.tables import boards
 from harness.results.records import Dataset, Result
 from harness.results.selection import fold
 from harness.results.statistics import Entry, Statistics, digest

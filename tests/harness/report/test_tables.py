@@ -9,7 +9,8 @@ import pytest
 from result_records import STS_SIGNATURE, record, small_board, sts
 
 from harness.report.cells import Cell, Table
-from harness.report.tables import boards, long_form, sort_rows
+from harness.report.entries import long_form
+from harness.report.tables import boards, sort_rows
 from harness.results.records import Dataset, Result
 from harness.results.statistics import Entry, Statistics, digest
 from harness.tasks import all_tasks
