@@ -172,7 +172,7 @@ def test_a_known_speed_is_found_and_encoders_are_measured_in_turn() -> None:
             assert cell.characters == cell.n // n * sum(map(len, taken))
         assert max(cell.sentences_per_s.high for cell in one.cells) == pytest.approx(expected, rel=0.25)
     for way in ("alone", "own"):
-        assert slow.times(fast, way).median == pytest.approx(3, rel=0.3)
+        assert 1.5 < slow.times(fast, way).median < 4.5  # 3, but for sleeps that a busy machine makes longer
     assert fast.session == slow.session
 
 
