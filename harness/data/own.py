@@ -148,7 +148,7 @@ def read_sets(file: str | Path) -> list[OwnSet]:
             files = [path.parent / user_path(each) for each in entry.files]
             own = replace(open_set(entry.kind, files, options), expected=entry.sha256)
             if others := entry.sha256.keys() - set(own.names):
-                raise InputError(f"sha256 of {min(others)}, which is none of its files: {', '.join(own.names)}")
+                raise InputError(f"sha256 names {min(others)!r}, which is no file of it ({', '.join(own.names)})")
             sets.append(own)
         except InputError as error:
             raise InputError(f"{path}: [{name}]: {error}") from None
