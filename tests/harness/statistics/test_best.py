@@ -170,7 +170,7 @@ def test_packed_rows_do_as_well(root: Path) -> None:
     for encoder in RIGHT:
         pack_rows(ResultStore(root), encoder)
     shutil.rmtree(root / "rows")
-    assert asked(root) == loose
+    assert repr(asked(root)) == repr(loose)  # as text: the leader's p-value is NaN, which equals nothing
 
 
 def test_without_rows_nothing_is_tested_and_the_command_is_named(root: Path) -> None:
