@@ -43,7 +43,8 @@ def files(tmp_path: Path) -> None:
     (tmp_path / "faq.de-en.tsv").write_text("".join(f"{text}\t{text[::-1]}\n" for text in texts), "utf-8")
 
 
-def test_run_check_rerun_and_compare(leaderboard: Leaderboard, tmp_path: Path) -> None:
+def test_run_check_rerun_and_compare(leaderboard: Leaderboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))  # another test may have left vectors in the shared one
     planned = leaderboard("run", *KB, *LANGUAGES, "--encoder", SPEC, "--dry-run")
     assert planned.returncode == 0 and " 50 " in planned.stdout, planned.stdout + planned.stderr
 
