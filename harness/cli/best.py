@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -132,13 +131,14 @@ def _on_subsets(records: Sequence[Result], averages: Sequence[Result], names: Se
         InputError: a name that stands for nothing that is stored.
     """
     from harness.core.errors import unknown_name
+    from harness.results.selection import matches
 
     if not names:
         return list(records)
     chosen: set[tuple[str, str]] = set()
     known = {(record.task, record.subset) for record in records}
     for name in names:
-        found = {key for key in known if fnmatchcase(key[1], name)}
+        found = {key for key in known if matches(key[1], [name])}
         found |= {(a.task, part) for a in averages if a.subset == name for part in a.parts}
         found |= {(task, part) for task in {task for task, _ in known} for part in _group(task, name)}
         if not found & known:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -31,19 +30,14 @@ def rows(
 
     Exit code 3: some rows are not those of the stored results, and were left out.
     """
-    from harness.core.errors import unknown_name
     from harness.report.render import ENTRY_FORMATS, render, render_long
-    from harness.results.selection import stored
+    from harness.results.selection import select, stored
     from harness.results.store import ResultStore
     from harness.statistics.rows import kept_rows, pack_rows
 
     store = ResultStore(results_folder(results))
-    names = sorted({record.encoder for record in stored(store)})
-    for pattern in encoder or ():
-        if not any(fnmatchcase(name, pattern) for name in names):
-            raise unknown_name("encoder", pattern, names)
-    if encoder:
-        names = [name for name in names if any(fnmatchcase(name, pattern) for pattern in encoder)]
+    chosen, _ = select(stored(store), encoder=encoder or ())
+    names = sorted({record.encoder for record in chosen})
     failures = []
     if pack:
         kept = {name: kept_rows(store, name) for name in names}

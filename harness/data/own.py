@@ -159,7 +159,7 @@ def own_layout(folder: Path) -> str:
     """What a folder holds that is taken for data sets in their published layouts, and how it is given; or nothing."""
     if DataDir(folder).find("corpus.jsonl"):
         return f"a set in BEIR's layout: give --beir {folder}"
-    pairs = sorted(path.name for path in folder.iterdir() if NAME.fullmatch(path.name))
+    pairs = sorted(path.name for path in folder.glob("*") if NAME.fullmatch(path.name))
     return f"{pairs[0]}: give --pairs or --scored {folder / pairs[0]}" if pairs else ""
 
 

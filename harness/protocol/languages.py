@@ -38,7 +38,7 @@ def languages_of(scored: Scored) -> frozenset[str]:
     of_subset = described(scored.task).languages
     said = scored.languages if isinstance(scored, Result) else ()
     codes = said or [code for part in scored.parts or [scored.subset] for code in of_subset(part)]
-    return _standard(tuple(dict.fromkeys(codes)))
+    return comparable(codes)
 
 
 def is_made_for(result: Result) -> bool | None:
@@ -47,7 +47,7 @@ def is_made_for(result: Result) -> bool | None:
     An average is over the languages of all its sets.
     """
     languages, known = languages_of(result), made_for(result.spec)
-    return languages <= _standard(known) if languages and known is not None else None
+    return languages <= comparable(known) if languages and known is not None else None
 
 
 def made_for(spec: str) -> tuple[str, ...] | None:
@@ -72,7 +72,7 @@ def made_for(spec: str) -> tuple[str, ...] | None:
 
 def languages_of_source(task: Task, source: Source) -> frozenset[str]:
     """The languages of a set that is to be measured; empty: not known."""
-    return _standard(tuple(source.languages or task.languages(source.subset)))
+    return comparable(source.languages or task.languages(source.subset))
 
 
 def chosen_languages(codes: Sequence[str]) -> frozenset[str] | None:
@@ -81,7 +81,9 @@ def chosen_languages(codes: Sequence[str]) -> frozenset[str] | None:
     Raises:
         InputError: no language has this code.
     """
-    return frozenset({PIVOT, *(_norwegian(standard_language(code)) for code in codes)}) if codes else None
+    for code in codes:
+        standard_language(code)
+    return comparable([PIVOT, *codes]) if codes else None
 
 
 def is_on(languages: Collection[str], chosen: Collection[str]) -> bool:
@@ -99,7 +101,7 @@ def on_languages(results: Sequence[Chosen], codes: Sequence[str]) -> list[Chosen
     if chosen is None:
         return list(results)
     left = [result for result in results if is_on(languages_of(result), chosen)]
-    asked = _standard(tuple(codes))
+    asked = comparable(codes)
     if results and not any(languages_of(result) & asked for result in left):
         known = sorted(frozenset().union(*map(languages_of, results)))
         listed = " ".join(known[:30]) + (" ..." if len(known) > 30 else "")
@@ -117,19 +119,19 @@ def of_unknown_languages(results: Iterable[Scored]) -> str:
     return f"left out, since their languages are not known: {listed}" if sets else ""
 
 
+def comparable(codes: Iterable[str]) -> frozenset[str]:
+    """Codes of languages as they are compared, of sets, of encoders and of what is asked for.
+
+    That is the shortest code (see `standard_language`), but `no` for `nb`: data are Bokmål, and lists of a model's
+    languages say Norwegian. A code that another package made up stays as it is.
+    """
+    return frozenset(_comparable(code) for code in codes if code)
+
+
 @lru_cache(maxsize=1024)
-def _standard(codes: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(_standard_or_same(code) for code in codes if code)
-
-
-def _norwegian(code: str) -> str:
-    """Data are Bokmål (`nb`), and lists of a model's languages say Norwegian (`no`)."""
-    return "no" if code == "nb" else code
-
-
-def _standard_or_same(code: str) -> str:
-    """A code that another package made up stays as it is."""
+def _comparable(code: str) -> str:
     try:
-        return _norwegian(standard_language(code))
+        shortest = standard_language(code)
     except InputError:
         return code
+    return "no" if shortest == "nb" else shortest

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from harness.core.escaping import json_text, terminal
 from harness.core.names import Subset
-from harness.data.languages import standard_language
 from harness.protocol.described import is_own, metric_of, title_of
-from harness.protocol.languages import languages_of
+from harness.protocol.languages import comparable, languages_of
 from harness.report.cells import MISSING, p_is
 from harness.report.commands import YOUR_SETS
 from harness.report.detectable import points, reach
@@ -218,7 +217,7 @@ def _block(answer: Answer, question: Question) -> list[str]:
         lines += _wrapped(f"then {_listed(f'{c.encoder} {c.value:.1f}' for c in more)}", "  ")
     lines += _wrapped(_reach(answer), "  ")
     on = {code for contender in answer.contenders for record in contender.records for code in languages_of(record)}
-    absent = [f"no set on {code}" for code in map(standard_language, question.languages) if code not in on]
+    absent = [f"no set on {code}" for code in question.languages if not comparable([code]) & on]
     if answer.some:
         absent.append(f"on {_some(answer)}")
     if answer.none:

@@ -36,7 +36,7 @@ class Results(list[Result]):
     def rows(self) -> list[dict[str, object]]:
         """A dictionary a number: encoder, task, subset, metric, value, low, high, n and more.
 
-        See `harness.report.tables.long_form`. `pandas.DataFrame(results.rows())` is a data frame.
+        See `harness.report.entries.long_form`. `pandas.DataFrame(results.rows())` is a data frame.
         """
         from harness.report.entries import long_form
 

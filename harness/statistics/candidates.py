@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from harness.core.errors import HarnessError
-from harness.data.languages import standard_language
 from harness.encoders.info import EncoderInfo
 from harness.encoders.registry import encoder_info
 from harness.encoders.spec import parse_spec
+from harness.protocol.languages import comparable
 from harness.results.records import Result
 from harness.speed.store import Measurement, choose
 
@@ -24,19 +24,26 @@ COMMERCIAL = "commercial"
 
 # Open licences that allow it. What is not here (CC-BY-NC, "research only", a licence of its own) is not taken for one.
 _OPEN = (
-    *(
-        "0bsd",
-        "apache-*",
-        "bsd-*",
-        "bsl-1.0",
-        "cc0-*",
-        "cc-by-[1-9].*",
-        "cc-by-sa-*",
-        "cdla-permissive-*",
-        "isc",
-        "mit",
-    ),
-    *("mit-0", "mpl-*", "odc-by-*", "pddl-*", "unlicense", "zlib", "gpl-*", "lgpl-*", "agpl-*", "eupl-*"),
+    "0bsd",
+    "agpl-*",
+    "apache-*",
+    "bsd-*",
+    "bsl-1.0",
+    "cc-by-[1-9].*",
+    "cc-by-sa-*",
+    "cc0-*",
+    "cdla-permissive-*",
+    "eupl-*",
+    "gpl-*",
+    "isc",
+    "lgpl-*",
+    "mit",
+    "mit-0",
+    "mpl-*",
+    "odc-by-*",
+    "pddl-*",
+    "unlicense",
+    "zlib",
 )
 
 
@@ -79,7 +86,7 @@ def facts_of(records: Sequence[Result], measured: Iterable[Measurement]) -> dict
             one.size_bytes if one else None,
             one.vector_bytes if one else None,
             info.licence if info else None,
-            frozenset(map(_standard, info.languages)) if info and info.languages else None,
+            comparable(info.languages) if info and info.languages else None,
         )
     return facts
 
@@ -91,13 +98,6 @@ def _info(spec: str) -> EncoderInfo | None:
         return encoder_info(parsed.head) if parsed and parsed.location is None else None
     except HarnessError:
         return None
-
-
-def _standard(code: str) -> str:
-    try:
-        return standard_language(code)
-    except HarnessError:
-        return code
 
 
 @dataclass(frozen=True)

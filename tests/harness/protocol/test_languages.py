@@ -15,6 +15,7 @@ from harness.data.tatoeba import languages as tatoeba_languages
 from harness.protocol import all_tasks, get_task
 from harness.protocol.languages import (
     chosen_languages,
+    comparable,
     is_made_for,
     languages_of,
     languages_of_source,
@@ -148,3 +149,9 @@ def test_a_language_without_a_set_is_said() -> None:
     assert "no set on jpn" in notes
     with pytest.raises(InputError, match="no set of sts17 on ja or ko alone"):
         plan_sets(chosen, bundled_sample(), languages=["ja", "ko"])
+
+
+def test_norwegian_has_two_codes_and_is_one_language() -> None:
+    assert comparable(["nb", "no", "nob"]) == {"no"} and comparable(["de", "klingon", ""]) == {"de", "klingon"}
+    nob = record("tatoeba", "nob")
+    assert on_languages([nob], ["nb"]) == on_languages([nob], ["no"]) == [nob]

@@ -54,6 +54,8 @@ def test_facts_are_those_of_the_weights_of_the_scores() -> None:
     measured = [measurement("muse", 0.001), measurement("mine", 0.1, fingerprint="other")]
     facts = facts_of(results, measured)
     assert facts["muse"].licence == "Apache-2.0" and {"de", "tr", "en"} <= (facts["muse"].languages or set())
+    laser = facts_of([record("laser", "tatoeba", "nob", {}, spec="laser")], [])["laser"]
+    assert {"de", "no"} <= (laser.languages or set())  # its list says nb, others say no
     assert facts["muse"].sentences_per_s == pytest.approx(1000) and facts["muse"].size_bytes
     for name in ("mine", "gone", "object"):
         assert facts[name] == Facts(name)
