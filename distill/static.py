@@ -3,7 +3,8 @@
 A folder is what sentence-transformers saves for its `StaticEmbedding` module: `tokenizer.json`, and a safetensors file
 with the table `embedding.weight`, or with model2vec's compact form of it: `embeddings` (int8 or float16, say), for
 each token a scale (`weights`) and, where tokens share rows, a row number (`mapping`). Neither torch nor
-sentence-transformers is needed, and the vectors are theirs.
+sentence-transformers is needed, and the vectors are theirs. One more form is this project's own, half as large:
+`embeddings.int4`, two numbers a byte, and `embeddings.scales`, for each token one factor a block of its numbers.
 """
 
 from __future__ import annotations
@@ -22,6 +23,14 @@ from baselines.adapters.model_files import MODULES_FILE, listed_modules, read_mo
 from harness.core.errors import InputError
 from harness.core.files import refuse_special
 from harness.encoders.info import EncoderInfo, never
+
+INT4, BLOCKS = "embeddings.int4", "embeddings.scales"
+"""Tensors of a table in int4: uint8 (tokens, dim / 2), and float (tokens, blocks).
+
+A byte holds a number of an even column in its lower half and the next column's in its upper half. A half stands for
+itself less `INT4_ZERO`, times its block's scale; the blocks of a row are of one length.
+"""
+INT4_ZERO = 8
 
 STUDENT = Path(__file__).parent / "models" / "student"
 _FILES = ("model.safetensors", "tokenizer.json")
@@ -161,6 +170,8 @@ def module_folder(folder: Path) -> tuple[Path, bool]:
 
 def token_vectors(tensors: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
     """The table of a safetensors file's tensors: one row a token, float32 (tokens, dim). Raises InputError."""
+    if INT4 in tensors:
+        return _from_int4(tensors[INT4], tensors.get(BLOCKS))
     name = next((name for name in ("embedding.weight", "embeddings") if name in tensors), None)
     if name is None or tensors[name].ndim != 2:
         raise InputError("model.safetensors has no table embedding.weight or embeddings: it is no static model")
@@ -172,6 +183,19 @@ def token_vectors(tensors: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
     table = rows.astype(np.float32)
     if "weights" in tensors:
         table *= tensors["weights"].astype(np.float32)[:, None]
+    return table
+
+
+def _from_int4(halves: NDArray[Any], scales: NDArray[Any] | None) -> NDArray[np.float32]:
+    n_tokens, dim = halves.shape[0], 2 * halves.shape[-1]
+    fits = halves.ndim == 2 and halves.dtype == np.uint8 and scales is not None and scales.ndim == 2
+    if not fits or len(scales) != n_tokens or not scales.shape[1] or dim % scales.shape[1]:  # type: ignore[arg-type,union-attr]
+        raise InputError(f"model.safetensors is damaged: {INT4} and {BLOCKS} do not fit each other")
+    table = np.empty((n_tokens, dim), dtype=np.float32)
+    table[:, ::2], table[:, 1::2] = halves & 15, halves >> 4
+    table -= INT4_ZERO
+    blocks = table.reshape(n_tokens, scales.shape[1], -1)  # type: ignore[union-attr]
+    blocks *= scales.astype(np.float32)[:, :, None]  # type: ignore[union-attr]
     return table
 
 

@@ -25,7 +25,8 @@ from tokenizers import Tokenizer  # noqa: E402
 
 from baselines.adapters import sentence_transformer  # noqa: E402
 from distill import transformer  # noqa: E402
-from distill.transformer import COMPACT_FILE, STUDENT, TRAINING, compacted, load, load_student, save_compact  # noqa: E402  # noqa: E402
+from distill.compact import compacted, save_compact  # noqa: E402
+from distill.transformer import COMPACT_FILE, STUDENT, TRAINING, load, load_student  # noqa: E402  # noqa: E402
 
 MATRIX = "encoder.layer.1.intermediate.dense.weight"
 
