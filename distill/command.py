@@ -39,7 +39,7 @@ _PAIRS_HELP = (
     "Default: parallel/ of the data directory."
 )
 _DIM_HELP = "Length of the student's vectors; the teacher's are reduced to their principal axes."
-_INIT_HELP = "A new static student begins with this multilingual encoder's vectors of its pieces."
+_INIT_HELP = "A new static student begins with this multilingual encoder's vectors of its pieces. Repeatable."
 _DROPOUT_HELP = "Of a transformer, while it is trained."
 _EVAL_DEFAULT = "about 20 times, in under 5 % of the time"
 _EVAL_HELP = "Development scores and a checkpoint every N steps."
@@ -54,6 +54,14 @@ class TeacherType(str, Enum):
 
     float16 = "float16"
     float32 = "float32"
+
+
+class Bits(str, Enum):
+    """The number format of a compact student."""
+
+    int4 = "int4"
+    int8 = "int8"
+    float16 = "float16"
 
 
 @app.callback(invoke_without_command=True)
@@ -73,10 +81,14 @@ def distill(
     data_dir: DataDirOption = None,
     cache_dir: CacheDirOption = None,
     dim: Annotated[int | None, Option(metavar="N", min=1, show_default="the teacher's", help=_DIM_HELP)] = None,
-    init: Annotated[str | None, Option(metavar="SPEC", help=_INIT_HELP)] = None,
+    init: Annotated[list[str] | None, Option(metavar="SPEC", help=_INIT_HELP)] = None,
     tokenizer: Annotated[
         str, Option(metavar="MODEL", help="Whose vocabulary static:pruned-N reduces: folder, hub id or alias.")
     ] = "FacebookAI/xlm-roberta-base",
+    unseen_pieces: Annotated[
+        int,
+        Option(metavar="N", min=0, help="static:pruned-N gets N more pieces that the pairs lack; takes two --init."),
+    ] = 0,
     keep_layers: KeepLayersOption = None,
     freeze_layers: FreezeLayersOption = 0,
     vocabulary: Annotated[
@@ -118,6 +130,10 @@ def distill(
         list[str] | None,
         Option(metavar="NAME=X", help="Factor on a corpus's share (all its languages). Repeatable."),
     ] = None,
+    pivots: Annotated[
+        float,
+        Option(metavar="X", min=0, max=1, help="Share of pairs xx-yy, of two translations of one source sentence."),
+    ] = 0.0,
     matryoshka: Annotated[
         str, Option(metavar="N,N,...", show_default=False, help="Train these first dimensions, too.")
     ] = "",
@@ -157,7 +173,7 @@ def distill(
     from harness.encoders.cache import default_cache_dir
 
     # Other options are fields of `Start` and `Recipe`, and named as these.
-    start = Start(**given_fields(context, Start))
+    start = Start(**given_fields(context, Start) | {"init": tuple(init or ())})
     values = given_fields(context, Recipe)
     values |= {"weights": tuple(map(_weight, weight or [])), "matryoshka": _numbers(matryoshka)}
     recipe = replace(STATIC if start.is_static else Recipe(), **values)
@@ -183,15 +199,16 @@ def distill(
 def compact(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A student.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write.")],
+    bits: Annotated[Bits, Option(help="Of a number; int4 is for static students.")] = Bits.int8,
 ) -> None:
-    """Write a student in a quarter of its size: one byte a number, a short tokenizer file.
+    """Write a student in a quarter of its size (int4: an eighth) with a short tokenizer file.
 
-    `static:DIR` and sentence-transformers load a static one, `compact:DIR` a transformer. The vectors are those of the
-    student to about 1e-3 in cosine.
+    `static:DIR` loads a static one, sentence-transformers too unless it is int4, `compact:DIR` a transformer. In int8
+    the vectors are those of the student to about 1e-3 in cosine. A student in int4 is written in int8, too.
     """
-    from distill.transformer import save_compact
+    from distill.compact import save_compact
 
-    typer.echo(f"{save_compact(folder, out) / 2**20:.2f} MiB", err=True)
+    typer.echo(f"{save_compact(folder, out, bits=bits.value) / 2**20:.2f} MiB", err=True)
     typer.echo(out)
 
 

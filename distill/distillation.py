@@ -125,7 +125,7 @@ def distill(
     teachers = [teacher] if isinstance(teacher, str | Encoder) else list(teacher)
     if not teachers:
         raise InputError("a student needs a teacher")
-    specs = [parse_spec(spec) for spec in (*teachers, start.init) if isinstance(spec, str)]
+    specs = [parse_spec(spec) for spec in (*teachers, *start.init) if isinstance(spec, str)]
     locations = [spec.location for spec in specs if spec.location]
     work = folder.with_name(f"{folder.name}.training")
     check_folders(folder, work, [start.student, start.tokenizer, *locations])

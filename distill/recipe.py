@@ -30,6 +30,8 @@ class Recipe:
         temperature: how a corpus's share depends on its size: 0 the same for all, as in the paper; 1 as its size.
         max_repeats: no pair is seen more often than this in an epoch, however small its corpus.
         weights: factors on the shares of corpora, by full name or by that without the languages; 0: left out.
+        pivots: share of the pairs whose source sentence is given in another language, where the pairs have another
+            translation of it (pairs xx-yy through English); the teacher's vector is that of the source in any case.
         matryoshka: the loss is that of these first dimensions, too.
         max_length: tokens after which a transformer cuts a sentence.
         precision: of the matrix products (autocast); the weights are float32 in any case.
@@ -53,6 +55,7 @@ class Recipe:
     temperature: float = 0.0
     max_repeats: int = 5
     weights: tuple[tuple[str, float], ...] = ()
+    pivots: float = 0.0
     matryoshka: tuple[int, ...] = ()
     max_length: int = 128
     precision: Precision = "fp32"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from distill.report import Watcher
 
 Features = Callable[[NDArray[np.int64]], "dict[str, Tensor]"]
-"""Turns row numbers of texts into the input of a student."""
+"""Turns numbers of texts into the input of a student."""
 
 _CHUNK = 4096  # steps counted at a time
 
@@ -209,37 +209,79 @@ class TrainingPairs:
     Args:
         pairs: a store of pairs.
         kept: the numbers of those to train on, ascending.
-        source_features, target_features: of the sources by their rows, and of the targets by the pairs' numbers.
+        features: of texts by their numbers: those of the sources are their rows, those of the targets follow.
+        pivots: share of the pairs whose source sentence is given in another language: as another translation of the
+            same source. Pairs without one stay as they are.
+        seed: of which pairs these are; the same for a batch each time.
     """
 
     column_names = ("source", "target", "label")
     _sentence_transformers_preprocessed = True  # the trainer has nothing to add
 
-    def __init__(self, pairs: Pairs, kept: NDArray[np.int64], source_features: Features, target_features: Features):
-        self._pairs, self._kept = pairs, kept
-        self._source_features, self._target_features = source_features, target_features
+    def __init__(
+        self, pairs: Pairs, kept: NDArray[np.int64], features: Features, *, pivots: float = 0.0, seed: int = 0
+    ):
+        self._pairs, self._kept, self._features = pairs, kept, features
+        self._translations = _Translations(pairs, kept) if pivots else None
+        self._pivots, self._seed = pivots, seed
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def __getitems__(self, numbers: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """A batch: the rows of the sources, and the numbers of the pairs."""
-        chosen = self._kept[np.asarray(numbers)]
-        return np.asarray(self._pairs.source_rows[chosen], dtype=np.int64), chosen
+    def __getitems__(self, numbers: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """A batch: the rows of the sources, and the numbers of the texts that stand for sources and for targets."""
+        positions = np.asarray(numbers)
+        chosen = self._kept[positions]
+        rows = np.asarray(self._pairs.source_rows[chosen], dtype=np.int64)
+        sources, n_sources = rows, len(self._pairs.sources)
+        if self._translations:
+            random = np.random.default_rng([self._seed, *chosen.tolist()])
+            others = self._translations.draw(positions, rows, random)
+            is_pivot = (others != chosen) & (random.random(len(chosen)) < self._pivots)
+            sources = np.where(is_pivot, n_sources + others, rows)
+        return rows, sources, n_sources + chosen
 
     def loader(self, batches: MixedBatches, batch_size: int, parts: int, pin_memory: bool) -> Any:
         """A `DataLoader` of the batches, each cut into `parts`: computed one after the other, or on several GPUs."""
         import torch
 
-        def collate(batch: tuple[NDArray[np.int64], NDArray[np.int64]]) -> dict[str, Tensor]:
-            rows, numbers = batch
-            inputs = {f"source_{name}": value for name, value in self._source_features(rows).items()}
-            inputs |= {f"target_{name}": value for name, value in self._target_features(numbers).items()}
+        def collate(batch: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]) -> dict[str, Tensor]:
+            rows, sources, targets = batch
+            inputs = {f"source_{name}": value for name, value in self._features(sources).items()}
+            inputs |= {f"target_{name}": value for name, value in self._features(targets).items()}
             return {**inputs, "label": torch.from_numpy(rows)}
 
         loader: Any = torch.utils.data.DataLoader  # its types know no data set that reads batch by batch
         sampler = _BatchParts(batches, parts, batch_size)
         return loader(self, batch_sampler=sampler, collate_fn=collate, pin_memory=pin_memory)
+
+
+class _Translations:
+    """The other translations of a pair's source: pairs in `kept` that have the same."""
+
+    def __init__(self, pairs: Pairs, kept: NDArray[np.int64]):
+        rows = np.asarray(pairs.source_rows[kept])
+        by_source = np.argsort(rows, kind="stable")
+        self._numbers = kept[by_source]
+        self._places = np.argsort(by_source)  # of each pair among them
+        counts = np.bincount(rows, minlength=len(pairs.sources))
+        self._starts, self._counts = np.cumsum(counts) - counts, counts
+
+    def draw(
+        self, positions: NDArray[np.int64], rows: NDArray[np.int64], random: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """For each pair the number of another one with its source, or its own if there is none.
+
+        Args:
+            positions: of the pairs in `kept`.
+            rows: of their sources.
+            random: decides.
+        """
+        own, n_others = self._places[positions], self._counts[rows] - 1
+        place = self._starts[rows] + random.integers(0, np.maximum(n_others, 1))
+        place += place >= own
+        drawn: NDArray[np.int64] = self._numbers[np.where(n_others > 0, place, own)]
+        return drawn
 
 
 class _BatchParts:
@@ -258,28 +300,43 @@ class _BatchParts:
                 yield batch[part :: self._parts].tolist()
 
 
-def student_features(
-    student: Any, pairs: Pairs, n_texts: int, folder: Path, progress: Watcher
-) -> tuple[Features, Features]:
-    """Two functions that turn sources and targets into a student's input.
+def student_features(student: Any, pairs: Pairs, n_texts: int, folder: Path, progress: Watcher) -> Features:
+    """A function that turns texts, by number, into a student's input: the sources, and after them the targets.
 
     `n_texts` is the number of texts that a training reads. For a static student, whose steps are fast, all texts are
     tokenised beforehand, in `folder`, if it reads more than there are.
     """
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-    sides = {"sources": pairs.sources, "targets": pairs.targets}
+    texts = _Joined(pairs.sources, pairs.targets)
     prompt = student.prompts.get(student.default_prompt_name or "") or None
     if prompt or not isinstance(student[0], StaticEmbedding):
-        of_side = [partial(_preprocessed, student, prompt, texts) for texts in sides.values()]
-    elif n_texts > sum(map(len, sides.values())):
+        return partial(_preprocessed, student, prompt, texts)
+    tokenizer = student[0].tokenizer
+    if n_texts > len(texts):
         note = partial(progress.count, "texts tokenised")
-        tokenizer = student[0].tokenizer
-        stored = [Tokens.build(tokenizer, texts, folder / name, note) for name, texts in sides.items()]
-        of_side = [partial(_stored_bags, tokens) for tokens in stored]
-    else:
-        of_side = [partial(_bags, student[0].tokenizer, texts) for texts in sides.values()]
-    return of_side[0], of_side[1]
+        return partial(_stored_bags, Tokens.build(tokenizer, texts, folder / "texts", note))
+    return partial(_bags, tokenizer, texts)
+
+
+class _Joined(Sequence[str]):
+    """Two sequences as one."""
+
+    def __init__(self, first: Sequence[str], second: Sequence[str]):
+        self._first, self._second = first, second
+
+    def __len__(self) -> int:
+        return len(self._first) + len(self._second)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        n_first = len(self._first)
+        return self._first[index] if index < n_first else self._second[index - n_first]
 
 
 def _preprocessed(student: Any, prompt: str | None, texts: Sequence[str], rows: NDArray[np.int64]) -> dict[str, Tensor]:

@@ -15,9 +15,9 @@ from baselines.adapters.huggingface import Source, folder_digest, model_folder, 
 from baselines.adapters.model_files import listed_modules
 from baselines.training.model_folder import Settings
 from baselines.training.nli import open_start, resolve_start
+from distill.pieces import PieceVectors, initial_table, with_unseen
 from distill.students import (
     Pruning,
-    initial_table,
     principal_axes,
     static_student,
     transformer_student,
@@ -53,7 +53,9 @@ class Start:
             `static:unigram-30000`, `static:bpe-30000` or `static:pruned-57000`: the kind and size of its vocabulary.
         dim: length of its vectors; None: the teacher's. With fewer, the teacher's vectors are reduced to their
             principal axes.
-        init: of a new static student: spec of a multilingual encoder whose vectors of the pieces it begins with.
+        init: of a new static student: specs of multilingual encoders whose vectors of the pieces it begins with.
+        unseen_pieces: of `static:pruned-...`: so many more tokens, which the pairs do not have, where the encoders of
+            `init` agree on their meaning (see `distill.pieces.with_unseen`).
         tokenizer: of `static:pruned-...`: a folder, hub id or alias of a model with XLM-R's kind of tokenizer.
         keep_layers: of a transformer: only so many of the lowest layers.
         freeze_layers: of a transformer: so many of the lowest layers are not trained, nor are the embeddings then.
@@ -64,7 +66,8 @@ class Start:
 
     student: str
     dim: int | None = None
-    init: str | None = None
+    init: tuple[str, ...] = ()
+    unseen_pieces: int = 0
     tokenizer: str = "FacebookAI/xlm-roberta-base"
     keep_layers: int | None = None
     freeze_layers: int = 0
@@ -87,7 +90,7 @@ class Start:
         return {
             **asdict(self),
             "student": _label(self.student),
-            "init": str(parse_spec(self.init)) if self.init else None,
+            "init": [str(parse_spec(spec)) for spec in self.init],
             "tokenizer": _label(self.tokenizer) if self.student.startswith("static:pruned") else None,
         }
 
@@ -124,6 +127,8 @@ class Start:
                 )
         elif self.init:
             raise InputError("--init is for a new static student (static:...)")
+        if self.unseen_pieces and (not self.student.startswith("static:pruned") or len(self.init) < 2):
+            raise InputError("--unseen-pieces is for static:pruned-N with two encoders or more (repeat --init)")
         if self.is_static:
             given = {
                 "--keep-layers": self.keep_layers,
@@ -237,18 +242,22 @@ def _new_transformer(start: Start, sample: _TrainingSample, recipe: Recipe, on_c
 
 def _new_static(start: Start, sample: _TrainingSample, recipe: Recipe, on_cpu: bool) -> Any:
     kind, size = _STATIC.fullmatch(start.student).groups()  # type: ignore[union-attr]
+    encoders = [load_encoder(spec) for spec in start.init]
+    vectors = PieceVectors(encoders, *sample.texts_and_vectors()) if encoders else None
     if kind == "pruned":
         whole = _tokenizer(resolve_start(start.tokenizer)[0])
-        counts = balanced(sample.token_counts(whole))
-        tokenizer = _from_json(prune_tokenizer(whole.to_str(), counts, int(size), decimals=_SCORE_DECIMALS)[0])
+        score = balanced(sample.token_counts(whole))
+        if vectors and start.unseen_pieces:
+            content = with_unseen(whole, score, int(size), start.unseen_pieces, vectors, decimals=_SCORE_DECIMALS)
+        else:
+            content = prune_tokenizer(whole.to_str(), score, int(size), decimals=_SCORE_DECIMALS)[0]
+        tokenizer = _from_json(content)
     else:
         all_texts = [text for texts in sample.texts.values() for text in texts]
         tokenizer = train_tokenizer(all_texts, kind, int(size))  # type: ignore[arg-type]
     table = None
-    if start.init:
-        shares = frequencies(sample.token_counts(tokenizer))
-        encoder = load_encoder(start.init)
-        table = initial_table(tokenizer, encoder, *sample.texts_and_vectors(), token_frequencies=shares)
+    if vectors:
+        table = initial_table(tokenizer, vectors, token_frequencies=frequencies(sample.token_counts(tokenizer)))
     return static_student(tokenizer, sample.teacher.dim, table, seed=recipe.seed)
 
 

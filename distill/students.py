@@ -23,12 +23,9 @@ from baselines.training.nli import open_start, resolve_start
 from distill.vocabulary import piece_texts, prune_tokenizer
 from harness.core.errors import InputError
 from harness.core.files import writing
-from harness.encoders.containment import InParts
-from harness.encoders.encoder import Encoder
 
 _BATCH = 128  # sentences of about one length
 _RIDGE = 1e-3
-_RARE = 1e-3  # a token as frequent as this has half the weight of a rare one
 
 _COPIED = (".json", ".md", ".png")
 _POOLER = "pooler."  # no part of mean pooling, and random where the start's file has none
@@ -164,7 +161,7 @@ def static_student(tokenizer: Any, dim: int, table: Floats | None = None, *, see
     Args:
         tokenizer: a `tokenizers.Tokenizer`.
         dim: length of a vector.
-        table: the vectors to begin with, (tokens, dim), see `initial_table`; None: random ones.
+        table: the vectors to begin with, (tokens, dim), see `distill.pieces.initial_table`; None: random ones.
         seed: of random vectors.
 
     Raises:
@@ -185,47 +182,6 @@ def static_student(tokenizer: Any, dim: int, table: Floats | None = None, *, see
     # A copy: the weights must not be changed through the caller's array while they are trained.
     embedding = StaticEmbedding(tokenizer, embedding_weights=torch.tensor(table, dtype=torch.float32))
     return SentenceTransformer(modules=[embedding], device="cpu")
-
-
-def initial_table(
-    tokenizer: Any,
-    encoder: Encoder,
-    texts: Sequence[str],
-    vectors: Floats,
-    *,
-    token_frequencies: NDArray[np.float64] | None = None,
-) -> NDArray[np.float32]:
-    """Vectors for a static student to begin with, (tokens, dim).
-
-    A row is the vector of the piece, as `encoder` has it, mapped to the student's space, scaled to length 1 and then to
-    the weight a / (a + p) of its relative frequency p (a = 0.001; the smooth inverse frequency of Arora et al. 2017,
-    section 3). Special tokens have zeros.
-
-    Args:
-        tokenizer: a `tokenizers.Tokenizer`.
-        encoder: a multilingual one, however far its space is from the teacher's.
-        texts: a sample of sentences in all languages.
-        vectors: what the student should have for them, (len(texts), dim): the teacher's vectors of their sources, on
-            their principal axes where the student has fewer dimensions.
-        token_frequencies: p, (tokens,), see `distill.vocabulary.frequencies`; None: all tokens have weight 1.
-    """
-    in_parts = InParts(encoder)
-    fitted = ridge_map(in_parts.encode(list(texts)), vectors)
-
-    pieces = piece_texts(tokenizer)
-    distinct = sorted({piece for piece in pieces if piece})
-    row = {piece: number for number, piece in enumerate(distinct)}
-    of_distinct = (in_parts.encode(distinct) - fitted.centre) @ fitted.weights
-    of_distinct /= np.maximum(np.linalg.norm(of_distinct, axis=1, keepdims=True), np.finfo(np.float64).tiny)
-
-    table = np.zeros((len(pieces), of_distinct.shape[1]), dtype=np.float32)
-    known = [number for number, piece in enumerate(pieces) if piece]
-    table[known] = of_distinct[[row[pieces[number]] for number in known]]
-    if token_frequencies is not None:
-        if token_frequencies.shape != (len(pieces),):
-            raise InputError(f"{len(token_frequencies)} frequencies for a tokenizer of {len(pieces)} tokens")
-        table *= (_RARE / (_RARE + token_frequencies))[:, None].astype(np.float32)
-    return table
 
 
 @dataclass(frozen=True)

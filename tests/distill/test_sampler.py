@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from distill.sampler import MixedBatches
+from distill.sampler import MixedBatches, TrainingPairs
 from harness.core.errors import InputError
 
 
@@ -151,3 +151,40 @@ def test_bad_input(arguments: tuple[Any, ...], message: str) -> None:
         MixedBatches(*arguments)
     with pytest.raises(IndexError):
         MixedBatches([4], 2, 2, 0)[2]
+
+
+class FakePairs:
+    """Three sources have four, one and two translations; one more has none that is trained on."""
+
+    sources = ("a", "b", "c", "d")
+    source_rows = np.array([0, 1, 0, 2, 0, 3, 2, 0], dtype=np.int32)
+    targets = tuple(f"t{number}" for number in range(8))
+    parts = ()
+
+
+def shown(numbers: Any) -> dict[str, list[str]]:
+    return {"text": [(*FakePairs.sources, *FakePairs.targets)[number] for number in numbers]}
+
+
+@pytest.mark.parametrize("pivots", [0.0, 0.3, 1.0])
+def test_pivots_give_the_source_as_another_translation(pivots: float) -> None:
+    kept = np.array([0, 1, 2, 3, 4, 6, 7])
+    pairs = TrainingPairs(FakePairs(), kept, shown, pivots=pivots, seed=1)  # type: ignore[arg-type]
+    translations = {0: {0, 2, 4, 7}, 1: {1}, 2: {3, 6}}
+    pivoted = total = 0
+    given: set[tuple[str, str]] = set()
+    for batch in range(300):
+        numbers = np.random.default_rng(batch).integers(0, len(kept), 32).tolist()
+        rows, sources, targets = pairs.__getitems__(numbers)
+        again = TrainingPairs(FakePairs(), kept, shown, pivots=pivots, seed=1).__getitems__(numbers)  # type: ignore[arg-type]
+        assert [part.tolist() for part in again] == [rows.tolist(), sources.tolist(), targets.tolist()]
+        for number, row, source, target in zip(numbers, rows, sources, targets, strict=True):
+            assert row == FakePairs.source_rows[kept[number]] and target == 4 + kept[number]
+            others = translations[int(row)] - {int(kept[number])}
+            assert source == row or source - 4 in others
+            total += bool(others)
+            pivoted += bool(source != row)
+            given.add((shown([source])["text"][0], shown([target])["text"][0]))
+    assert pivoted / total == pytest.approx(pivots, abs=0.03)
+    if pivots:  # every other translation has its turn
+        assert {(f"t{a}", f"t{b}") for group in translations.values() for a in group for b in group - {a}} <= given

@@ -385,7 +385,7 @@ def test_a_loss_that_is_no_number(files, tmp_path, monkeypatch, undisturbed):
         (STUDENT, {"dropout": 0.0}, "--dropout is for transformers"),
         (Start("no/such/folder"), {}, "no model folder 'no/such/folder'"),
         (Start("static:trigram-10"), {}, "a new static student is static:unigram-30000"),
-        (Start("labse", init="labse"), {}, "--init is for a new static student"),
+        (Start("labse", init=("labse",)), {}, "--init is for a new static student"),
     ],
 )
 def test_what_does_not_fit(files, tmp_path, student, changes, message):
