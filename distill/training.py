@@ -99,6 +99,8 @@ def check_recipe(recipe: Recipe, on_cpu: bool) -> None:
 
     criterion(recipe)
     check_precision(recipe.precision, on_cpu)
+    if not 0 <= recipe.pivots <= 1:
+        raise InputError(f"--pivots {recipe.pivots:g}: a share is between 0 and 1")
     if recipe.batch_size % (parts := recipe.accumulate * int(os.environ.get("WORLD_SIZE", "1"))):
         raise InputError(f"a batch of {recipe.batch_size} cannot be cut into {parts} equal parts; change --batch-size")
 

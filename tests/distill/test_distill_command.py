@@ -106,6 +106,42 @@ def test_killed_and_run_again_it_gives_the_same_student(data, done, tmp_path, to
     assert [path.name for path in tmp_path.iterdir()] == ["student"]
 
 
+def test_a_small_student_with_more_pieces_than_its_pairs_have(data, tmp_path, torch_server):
+    """Pruned from a vocabulary that has others, too; begun by two encoders; pairs de-tr; at last in int4."""
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+    from distill.vocabulary import train_tokenizer
+
+    english = [line.partition("\t")[0] for line in (data / "tiny.en-de.tsv").read_text().splitlines()]
+    foreign = [line.partition("\t")[2] for path in data.glob("*.tsv") for line in path.read_text().splitlines()]
+    tokenizer = train_tokenizer([*english, *foreign, "neither was heard of elsewhere"], "unigram", 300)
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>").save_pretrained(tmp_path / "tokenizer")
+    options = shlex.split(
+        f"distill --teacher chargrams?dim=64 --student static:pruned-120 --tokenizer {tmp_path / 'tokenizer'} "
+        "--init chargrams?dim=256 --init chargrams?dim=512 --unseen-pieces 200 --pivots 0.5 --loss cosine+ranking "
+        "--batch-size 32 --max-steps 60 --cpu"
+    )
+    pairs = [word for path in sorted(data.glob("*.tsv")) for word in ("--pairs", str(path))]
+    trained = torch_server.run([*options, *pairs, "--out", str(tmp_path / "student")], data, environment(data))
+    assert trained.returncode == 0, trained.stderr
+    record = json.loads((tmp_path / "student/training.json").read_text())
+    assert record["settings"]["pivots"] == 0.5 and record["settings"]["unseen_pieces"] == 200
+    assert record["settings"]["init"] == ["chargrams?dim=256", "chargrams?dim=512"]
+    assert record["curve"][-1]["accuracy_xx_en"] > record["curve"][0]["accuracy_xx_en"] + 20
+    vocabulary = Tokenizer.from_file(str(tmp_path / "student/tokenizer.json")).get_vocab()
+    assert 120 < len(vocabulary) < 300
+    small = torch_server.run(
+        ["distill", "compact", str(tmp_path / "student"), str(tmp_path / "small"), "--bits", "int4"],
+        data,
+        environment(data),
+    )
+    assert small.returncode == 0 and small.stdout == f"{tmp_path / 'small'}\n", small.stderr
+    ours, theirs = (load_encoder(f"static:{tmp_path / name}").encode(english[:50]) for name in ("small", "student"))
+    cosines = (ours * theirs).sum(1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
+    assert cosines.mean() > 0.98
+
+
 def run(capsys, *arguments):
     with pytest.raises(SystemExit) as stopped:
         main(["distill", *arguments])

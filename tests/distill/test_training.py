@@ -386,6 +386,13 @@ def test_a_loss_that_is_no_number(files, tmp_path, monkeypatch, undisturbed):
         (Start("no/such/folder"), {}, "no model folder 'no/such/folder'"),
         (Start("static:trigram-10"), {}, "a new static student is static:unigram-30000"),
         (Start("labse", init=("labse",)), {}, "--init is for a new static student"),
+        (
+            Start("static:pruned-90", init=("labse",), unseen_pieces=9),
+            {},
+            "--unseen-pieces is for static:pruned-N",
+        ),
+        (Start(STUDENT, init=("labse", "muse"), unseen_pieces=9), {}, "--unseen-pieces is for static:pruned-N"),
+        (STUDENT, {"pivots": 1.5}, "--pivots 1.5: a share is between 0 and 1"),
     ],
 )
 def test_what_does_not_fit(files, tmp_path, student, changes, message):
