@@ -87,7 +87,7 @@ def distill(
     ] = "FacebookAI/xlm-roberta-base",
     unseen_pieces: Annotated[
         int,
-        Option(metavar="N", min=0, help="static:pruned-N gets N more pieces that the pairs lack; takes two --init."),
+        Option(metavar="N", min=0, help="static:pruned-N gets N more pieces, which the pairs lack; takes two --init."),
     ] = 0,
     keep_layers: KeepLayersOption = None,
     freeze_layers: FreezeLayersOption = 0,

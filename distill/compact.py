@@ -40,10 +40,9 @@ def save_compact(folder_in: Path, folder_out: Path, *, bits: Bits = "int8", chec
 
     A static one is then loaded by `static:DIR` and sentence-transformers 6: the table becomes `embeddings` (int8) and
     `weights` (a row's scale), the tensors of model2vec; in float16 it stays `embedding.weight`. In int4, which only
-    `static:DIR` loads, it becomes `embeddings.int4` and `embeddings.scales` (see `distill.static`); written again in
-    int8 it is what sentence-transformers loads. A transformer is loaded
-    by `compact:DIR` (see the head of this module): its matrices become int8 with a scale for every 64 numbers; in
-    float16, all its numbers do; layers after it (the projection) stay as they are.
+    `static:DIR` loads, it becomes `embeddings.int4` and `embeddings.scales`; written again in int8 it is what
+    sentence-transformers loads. A transformer is loaded by `compact:DIR`: its matrices become int8 with a scale for
+    every 64 numbers; in float16, all its numbers do; layers after it (the projection) stay as they are.
 
     The tokenizer becomes JSON without blanks; the scores of a Unigram vocabulary are rounded to as few decimals as
     leave the tokens of `check_texts` as they are. JSON and Markdown files, images and the licence are copied; what only

@@ -66,11 +66,11 @@ def _directions(rows: NDArray[np.float32], to_student: RidgeMap) -> NDArray[np.f
 def with_unseen(
     tokenizer: Any, score: NDArray[np.number[Any]], size: int, unseen: int, vectors: PieceVectors, *, decimals: int
 ) -> str:
-    """The `tokenizer.json` of the `size` best pieces and of up to `unseen` more that the training texts do not have.
+    """The `tokenizer.json` of the `size` best pieces and of up to `unseen` more that the pairs seldom or never have.
 
-    A word that occurs nowhere in the pairs would be cut into pieces that mean something else. A piece is added where
-    the encoders agree on its meaning: a word of a language that only one of them knows has vectors that differ. Of
-    those that agree, the most frequent ones are added, as the tokenizer has it.
+    Without them, such a word would be cut into pieces that mean something else. A piece is added where the encoders
+    agree on its meaning: a word of a language that only one of them knows has vectors that differ. Of those that agree,
+    the most frequent ones are added, by the tokenizer's own scores.
 
     Args:
         tokenizer: with a Unigram vocabulary.
