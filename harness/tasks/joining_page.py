@@ -52,27 +52,42 @@ def finer_view(results: Sequence[Result], statistics: Statistics) -> tuple[list[
     parts: list[str] = []
     files: dict[str, str] = {}
     for part in split_sample(results):
-        task = part[0].task
-        joinings = {
-            (r.subset, r.encoder): _read(entry.more[JOINING], r)
-            for r in part
-            if (entry := statistics.entry(r)) and JOINING in entry.more
-        }
-        if not joinings:
+        group, of_group = joinings(part, statistics)
+        if not of_group:
             continue
-        order = described(task).display.ranking
-        bases = {group: Subset.parse(group).base for group, _ in joinings}
-        group = min(bases, key=lambda g: (order.index(bases[g]) if bases[g] in order else len(order), g))
-        encoders = [e for e in rank_encoders(task, part, "actual")[0] if (group, e) in joinings]
+        task, encoders = part[0].task, list(of_group)
         labels, _ = encoder_labels(part, encoders)
-        tables = bias_tables({labels[e]: joinings[group, e] for e in encoders}, group)
+        tables = bias_tables({labels[e]: of_group[e] for e in encoders}, group)
         parts += [markdown(table, level=2) for table in tables]
         check_name(group, "subset")
         for encoder in encoders:
             name = f"{task}/{check_name(encoder, 'encoder')}-{group}.svg"
-            files[name] = heat_map(joinings[group, encoder], f"{encoder}, {group}")
+            files[name] = heat_map(of_group[encoder], f"{encoder}, {group}")
             parts.append(f"![What joining two sets costs {escaping.markdown(encoder)}]({escaping.link_target(name)})")
     return parts, files
+
+
+def joinings(results: Sequence[Result], statistics: Statistics) -> tuple[str, dict[str, JoiningValues]]:
+    """The largest group of sets that has joinings, and by encoder its joinings, in the order of the task's table.
+
+    results: of the task, all on real data or all on the bundled sample. Without joinings both are empty.
+
+    Raises:
+        InputError: stored costs or shifts are no numbers, or not one a set.
+    """
+    found = {
+        (r.subset, r.encoder): _read(entry.more[JOINING], r)
+        for r in results
+        if (entry := statistics.entry(r)) and JOINING in entry.more
+    }
+    if not found:
+        return "", {}
+    task = results[0].task
+    order = described(task).display.ranking
+    bases = {group: Subset.parse(group).base for group, _ in found}
+    group = min(bases, key=lambda g: (order.index(bases[g]) if bases[g] in order else len(order), g))
+    encoders = rank_encoders(task, results, "actual")[0]
+    return group, {encoder: found[group, encoder] for encoder in encoders if (group, encoder) in found}
 
 
 def _read(stored: object, result: Result) -> JoiningValues:

@@ -1,0 +1,51 @@
+// Numbers and parts of the document. Texts of records come in as text nodes and attributes, never as HTML.
+const DIGITS = { score: 1, error: 1, difference: 2, threshold: 4 };
+const MISSING = "\u2013";
+
+function fixed(value, digits, sign = false) {
+  const text = Math.abs(value).toFixed(digits);
+  const isZero = Number(text) === 0;
+  return (value < 0 && !isZero ? "\u2212" : sign && !isZero ? "+" : "") + text;
+}
+const score = (value, kind) => (value == null ? MISSING : fixed(value, DIGITS[kind] ?? 1, kind === "difference"));
+const interval = (cell, kind) => (cell.low == null ? "" : `[${score(cell.low, kind)}, ${score(cell.high, kind)}]`);
+const p = (value) => (value < 0.001 ? "p < 0.001" : "p = " + value.toFixed(3));
+const count = (value) => value.toLocaleString("en", value >= 100 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 3 });
+const size = (bytes) => (bytes >= 1e5 ? `${count(bytes / 1e6)} MB` : `${count(bytes / 1e3)} kB`);
+
+const names = new Intl.DisplayNames(["en"], { type: "language" });
+function languageName(code) {
+  try { return names.of(code) ?? code; } catch { return code; }
+}
+
+// element("td", {class: "number", onclick: f}, "text", node, ...)
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (value === true) made.setAttribute(name, "");
+    else if (value !== false && value != null) made.setAttribute(name, value);
+  }
+  made.append(...children.filter((child) => child != null && child !== ""));
+  return made;
+}
+
+function fill(where, ...children) {
+  const node = typeof where === "string" ? $(where) : where;
+  node.replaceChildren(...children.filter((child) => child != null));
+  return node;
+}
+
+function options(select, entries, chosen) {
+  fill(select, ...entries.map(([value, text]) => element("option", { value, selected: value === chosen }, text)));
+  select.value = chosen;
+}
+
+// A sentence of the tests, its first encoder in bold.
+function sentence(text) {
+  const found = /^(best of \d+: |highest: |only |nearest to zero: )(\S+)/.exec(text);
+  return found ? [found[1], element("strong", {}, found[2]), text.slice(found[0].length)] : [text];
+}
+
+// A box that scrolls by itself, for a table; with a name, so that it can be reached by keyboard.
+const box = (name, table) => element("div", { class: "box", role: "region", tabindex: "0", "aria-label": name }, table);

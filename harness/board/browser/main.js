@@ -1,0 +1,70 @@
+// From a choice to the page and its address, and back.
+const PARTS = {
+  sort: [sortTable],
+  compared: [drawBiases, drawCharts],
+  pair: [drawAnswers],
+  cost: [drawCharts],
+  find: [drawTable],
+  rows: [drawTable],
+  focus: [drawAnswers, drawPairs, drawCharts],
+  all: [drawChoice, drawAnswers, drawVerdicts, drawTable, drawPairs, drawBiases, drawCharts],
+};
+
+function change(changes, what = "all") {
+  Object.assign(state, changes);
+  writeAddress();
+  PARTS[what].forEach((draw) => draw());
+}
+
+function useTheme() {
+  if (state.theme) document.documentElement.dataset.theme = state.theme;
+  else delete document.documentElement.dataset.theme;
+  $("theme").setAttribute("aria-label", state.theme ? `Colours: ${state.theme}` : "Colours: as the system has them");
+}
+const isDark = () => (state.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+
+function drawAll() {
+  useTheme();
+  for (const [id, name] of [["find", "find"], ["within", "within"], ["cost-kind", "cost"]]) $(id).value = state[name];
+  for (const name of ["variants", "metrics", "all"]) $(name).checked = Boolean(state[name]);
+  PARTS.all.forEach((draw) => draw());
+}
+
+const on = (id, event, act) => $(id).addEventListener(event, act);
+on("task", "change", (event) => change({ task: event.target.value, set: "", sort: "", up: "" }));
+on("lang", "change", (event) => change({ lang: event.target.value, set: "", sort: "", up: "" }));
+on("data-kind", "change", (event) => change({ sample: event.target.value, task: "", lang: "", set: "" }));
+on("set", "change", (event) => change({ set: event.target.value }, "focus"));
+on("within", "input", (event) => { if (parseFloat(event.target.value) >= 0) change({ within: event.target.value }, "pair"); });
+on("first", "change", (event) => change({ first: event.target.value, second: $("second").value }, "pair"));
+on("second", "change", (event) => change({ first: $("first").value, second: event.target.value }, "pair"));
+on("find", "input", (event) => change({ find: event.target.value }, "find"));
+on("variants", "change", (event) => { opened.clear(); change({ variants: event.target.checked ? "1" : "" }, "rows"); });
+on("metrics", "change", (event) => change({ metrics: event.target.checked ? "1" : "" }));
+on("all", "change", (event) => change({ all: event.target.checked ? "1" : "" }));
+on("cost-kind", "change", (event) => change({ cost: event.target.value }, "cost"));
+on("csv", "click", () => download("board.csv", "text/csv", csv(entries())));
+on("json", "click", () => download("board.json", "application/json", JSON.stringify(entries(), null, 1) + "\n"));
+on("theme", "click", () => { state.theme = isDark() ? "light" : "dark"; writeAddress(); useTheme(); drawCharts(); });
+on("choose", "submit", (event) => event.preventDefault());
+on("table", "keydown", moveInTable);
+on("table", "click", (event) => {
+  const target = event.target.closest("button");
+  if (!target) return;
+  if (target.dataset.cell) {
+    const [encoder, column] = target.dataset.cell.split(" ").map(Number);
+    showNumber(data.encoders[encoder], data.columns[column]);
+  } else if (target.dataset.fold) {
+    const place = Number(target.dataset.fold);
+    if (!opened.delete(place)) opened.add(place);
+    drawTable();
+    document.querySelector(`[data-fold="${place}"]`)?.focus();
+  } else if (target.dataset.encoder) showEncoder(data.encoders[Number(target.dataset.encoder)]);
+});
+on("details", "click", (event) => { if (event.target === $("details")) $("details").close(); });
+addEventListener("hashchange", () => { readAddress(); drawAll(); });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawCharts());
+
+document.querySelectorAll(".js").forEach((part) => { part.hidden = false; });
+readAddress();
+drawAll();

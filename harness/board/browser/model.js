@@ -1,0 +1,113 @@
+// The page's data, and what of it is shown. The numbers are Python's: here they are only chosen, sorted and printed.
+const data = JSON.parse(document.getElementById("data").textContent);
+const $ = (id) => document.getElementById(id);
+const BEST = 1, OTHER_LANGUAGE = 2, UNTESTED = 4;
+
+data.columns.forEach((column, place) => {
+  column.id = [column.task, column.subset, column.metric].join("/");
+  column.place = place;
+  column.languages ??= [];
+  column.of = new Map(data.cells[place].map(([encoder, value, low, high, flags, p, record]) =>
+    [encoder, { encoder, value, low, high, flags, p, record }]));
+});
+data.encoders.forEach((encoder, place) => Object.assign(encoder, { place, cost: data.costs.of[place], rank: data.ranks[place] }));
+const taskOf = Object.fromEntries(data.tasks.map((task) => [task.name, task]));
+const hasReal = data.columns.some((column) => !column.sample);
+const hasSample = data.columns.some((column) => column.sample);
+
+// What the address holds; what is as here stands in no address.
+const DEFAULTS = {
+  task: "", lang: "", set: "", sample: "", find: "", variants: "", metrics: "", all: "", sort: "", up: "",
+  within: "2", first: "", second: "", cost: "speed", theme: "", compared: "",
+};
+const state = { ...DEFAULTS };
+
+function readAddress() {
+  const given = new URLSearchParams(location.hash.slice(1));
+  for (const name in DEFAULTS) state[name] = given.get(name) ?? DEFAULTS[name];
+  if (!hasReal) state.sample = "1";
+  if (!hasSample) state.sample = "";
+  if (!Object.hasOwn(taskOf, state.task)) state.task = "";
+  if (!(parseFloat(state.within) >= 0)) state.within = DEFAULTS.within;
+}
+
+function writeAddress() {
+  const changed = Object.entries(state).filter(([name, value]) => value !== DEFAULTS[name] && !(name === "sample" && !hasReal));
+  const hash = new URLSearchParams(changed).toString();
+  history.replaceState(null, "", hash ? "#" + hash : location.pathname + location.search);
+}
+
+const ofData = () => data.columns.filter((column) => Boolean(column.sample) === Boolean(state.sample));
+
+// A set counts as one on a language if it is on this and English alone, as in `leaderboard show --language`.
+const isOn = (column, language) =>
+  column.languages.includes(language) && column.languages.every((code) => code === language || code === "en");
+
+const FEW = 24;
+
+// The columns of the table, and whether sets were left out because they are many.
+function shownColumns() {
+  let columns = ofData();
+  if (!state.task && !state.lang) {
+    const headlines = columns.filter((column) => column.headline);
+    if (headlines.length && !state.all) {
+      const keys = new Set(headlines.map((column) => column.task + "/" + column.subset));
+      return { columns: state.metrics ? columns.filter((c) => keys.has(c.task + "/" + c.subset)) : headlines, isShort: true };
+    }
+  }
+  if (state.task) columns = columns.filter((column) => column.task === state.task);
+  if (state.lang) columns = columns.filter((column) => isOn(column, state.lang));
+  if (!state.metrics && columns.some((column) => column.main)) columns = columns.filter((column) => column.main);
+  const averages = columns.filter((column) => column.average);
+  const isMuch = columns.length - averages.length > FEW && averages.length > 0 && !state.lang;
+  return isMuch && !state.all ? { columns: averages, isShort: true } : { columns, isShort: false };
+}
+
+// The score that answers, charts and pairs are of: the one chosen, else the first that ranks encoders.
+function focus() {
+  const { columns } = shownColumns();
+  const ranked = columns.filter((column) => column.ranked);
+  return ranked.find((column) => column.id === state.set) ?? preferred(ranked) ?? null;
+}
+
+// Over all tasks the average that says most: the one on most languages of the first task.
+function preferred(columns) {
+  if (state.task || state.lang || !columns.length) return columns[0];
+  const first = columns.filter((column) => column.task === columns[0].task);
+  return first.reduce((best, column) => (column.languages.length > best.languages.length ? column : best));
+}
+
+const isShownEncoder = (encoder) => {
+  const name = state.find.trim().toLowerCase();
+  const base = encoder.base != null ? data.encoders[encoder.base] : null;
+  return !name || [encoder, base].some((one) => one && one.name.toLowerCase().includes(name));
+};
+
+// Encoders that have one of these scores, each followed by its cut and quantised vectors.
+function shownEncoders(columns) {
+  const measured = new Set(columns.flatMap((column) => [...column.of.keys()]));
+  const found = data.encoders.filter((encoder) => measured.has(encoder.place) && isShownEncoder(encoder));
+  const there = new Set(found.map((encoder) => encoder.place));
+  const roots = found.filter((encoder) => encoder.base == null || !there.has(encoder.base));
+  const variants = new Map();
+  for (const encoder of found) {
+    if (encoder.base != null && there.has(encoder.base)) variants.set(encoder.base, [...(variants.get(encoder.base) ?? []), encoder]);
+  }
+  for (const of of variants.values()) of.sort((a, b) => (b.reduced?.[2] ?? 0) - (a.reduced?.[2] ?? 0));
+  return { roots, variants };
+}
+
+// Holm's corrected p of two encoders on a column; null where they were not tested.
+function pairP(column, first, second) {
+  const pairs = data.pairs[column.place];
+  if (!pairs) return null;
+  let [i, j] = [pairs.of.indexOf(first), pairs.of.indexOf(second)];
+  if (i < 0 || j < 0) return null;
+  if (i > j) [i, j] = [j, i];
+  return pairs.p[i * pairs.of.length - (i * (i + 1)) / 2 + (j - i - 1)];
+}
+
+// Encoders of full vectors with their values on a column, the highest first.
+const ranking = (column) => [...column.of.values()]
+  .filter((cell) => data.encoders[cell.encoder].base == null)
+  .sort((a, b) => b.value - a.value || a.encoder - b.encoder);

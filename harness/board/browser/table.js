@@ -1,0 +1,186 @@
+// The table: encoders in rows, scores in columns, what encoders cost at the end.
+const COSTS = [
+  { id: "cost:speed", text: "sentences/s", of: (cost) => cost.speed?.[0], print: count, needsAlike: true },
+  { id: "cost:size", text: "on disk", of: (cost) => cost.size, print: size },
+  { id: "cost:bytes", text: "bytes a vector", of: (cost) => cost.bytes, print: count },
+];
+const opened = new Set();
+
+const rankColumn = () => (!state.task && !state.lang && !state.all && Object.keys(data.ranks).length
+  ? { id: "rank", isRank: true } : null);
+
+function sortKey(encoder, id, columns) {
+  if (id === "name") return encoder.name.toLowerCase();
+  if (id === "rank") return encoder.rank?.[0];
+  const cost = COSTS.find((one) => one.id === id);
+  if (cost) return cost.id === "cost:bytes" && encoder.reduced ? encoder.reduced[2] : encoder.cost && cost.of(encoder.cost);
+  return columns.find((column) => column.id === id)?.of.get(encoder.place)?.value;
+}
+
+// By which column rows stand, and whether the lowest comes first.
+function order(columns) {
+  const first = rankColumn() ? "rank" : (columns.find((column) => column.ranked) ?? columns[0])?.id ?? "name";
+  const known = ["name", "rank", ...COSTS.map((cost) => cost.id), ...columns.map((column) => column.id)];
+  const id = known.includes(state.sort) && (state.sort !== "rank" || rankColumn()) ? state.sort : first;
+  const isUsuallyUp = id === "rank" || id === "name" || id === "cost:size" || id === "cost:bytes";
+  return { id, isUp: (state.sort === id && state.up) ? state.up === "1" : isUsuallyUp };
+}
+
+function compare(a, b, isUp) {
+  if (a == null || b == null) return (a == null) - (b == null); // what is missing comes last either way
+  const difference = typeof a === "string" ? (a < b ? -1 : Number(a > b)) : a - b;
+  return isUp ? difference : -difference;
+}
+
+function sorted(encoders, columns) {
+  const { id, isUp } = order(columns);
+  return encoders.map((encoder) => [sortKey(encoder, id, columns), encoder])
+    .sort(([a, x], [b, y]) => compare(a, b, isUp) || (x.name < y.name ? -1 : 1)).map(([, encoder]) => encoder);
+}
+
+function sortHead(id, columns, attributes, ...inside) {
+  const now = order(columns);
+  const isSorted = now.id === id;
+  const press = () => {
+    const isUp = isSorted ? !now.isUp : null;
+    change({ sort: id, up: isUp === null ? "" : isUp ? "1" : "0" }, "sort");
+  };
+  return element("th", { scope: "col", ...attributes, "data-sort": id, "aria-sort": isSorted ? (now.isUp ? "ascending" : "descending") : null },
+    element("button", { type: "button", onclick: press }, ...inside, element("span", { class: "arrow", "aria-hidden": "true" }, isSorted ? (now.isUp ? " \u2191" : " \u2193") : "")));
+}
+
+function head(columns) {
+  const groups = [];
+  for (const column of columns) {
+    if (groups.at(-1)?.task === column.task) groups.at(-1).n += 1;
+    else groups.push({ task: column.task, n: 1 });
+  }
+  const rank = rankColumn();
+  const several = (column) => columns.some((other) => other !== column && other.task === column.task && other.metric !== column.metric)
+    || column.kind !== "score";
+  const top = element("tr", {}, sortHead("name", columns, { class: "name", rowspan: 2 }, "encoder"),
+    rank && sortHead("rank", columns, { class: "number", rowspan: 2 }, "overall rank"),
+    ...groups.map((group) => element("th", { class: "group", scope: "colgroup", colspan: group.n }, taskOf[group.task].title)),
+    element("th", { class: "group", scope: "colgroup", colspan: COSTS.length }, "cost"));
+  const second = element("tr", {},
+    ...columns.map((column) => sortHead(column.id, columns, { class: "number" }, column.subset,
+      several(column) && element("small", {}, column.heading), column.name && element("small", {}, column.name))),
+    ...COSTS.map((cost) => sortHead(cost.id, columns, { class: "number" }, cost.text)));
+  return element("thead", {}, top, second);
+}
+
+function scoreCell(column, encoder) {
+  const cell = column.of.get(encoder.place);
+  if (!cell) return element("td", { class: "number" }, element("span", { class: "plainnum missing" }, MISSING, element("span", { class: "sr" }, " not measured")));
+  const isBest = cell.flags & BEST;
+  const text = ((cell.flags & OTHER_LANGUAGE) ? "\u2020" : "") + score(cell.value, column.kind);
+  return element("td", { class: isBest ? "number best" : "number" },
+    element("button", { type: "button", class: "num", tabindex: "-1", "data-cell": `${encoder.place} ${column.place}` },
+      isBest ? element("b", {}, text) : text, isBest ? element("span", { class: "sr" }, " best, or not significantly worse") : "",
+      cell.low != null && element("small", {}, interval(cell, column.kind))));
+}
+
+function costCell(cost, encoder) {
+  const of = encoder.cost;
+  const value = cost.id === "cost:bytes" && encoder.reduced ? encoder.reduced[2] : of && cost.of(of);
+  const isOther = value != null && of && ((cost.needsAlike && !of.alike) || !of.scores);
+  return element("td", { class: "number" }, element("span", { class: value == null ? "plainnum missing" : "plainnum" },
+    value == null ? MISSING : cost.print(value) + (isOther ? "\u2021" : "")));
+}
+
+function row(encoder, columns, n, isVariant) {
+  const isOpen = state.variants || opened.has(encoder.place);
+  const fold = n ? element("button", { type: "button", class: "fold", "aria-expanded": String(Boolean(isOpen)), "data-fold": encoder.place,
+    "aria-label": `${n} cut and quantised vectors of ${encoder.name}` }, `${isOpen ? "\u25be" : "\u25b8"} ${n}`) : "";
+  const rank = rankColumn();
+  const made = element("tr", { class: isVariant ? "variant" : null, "data-encoder": encoder.place },
+    element("th", { scope: "row" }, element("span", { class: "encoder" },
+      element("button", { type: "button", class: "name", "data-encoder": encoder.place, title: encoder.name }, encoder.name), fold),
+    encoder.floor && !isVariant ? element("span", { class: "floor" }, "lexical floor") : ""),
+    rank && element("td", { class: "number" }, element("span", { class: "plainnum" }, encoder.rank ? encoder.rank[0].toFixed(1) : MISSING,
+      encoder.rank ? element("small", {}, `[${encoder.rank[1].toFixed(1)}, ${encoder.rank[2].toFixed(1)}]`) : "")),
+    ...columns.map((column) => scoreCell(column, encoder)), ...COSTS.map((cost) => costCell(cost, encoder)));
+  return made;
+}
+
+let body = null;
+let rows = new Map();
+
+function drawTable() {
+  const { columns } = shownColumns();
+  const { roots, variants } = shownEncoders(columns);
+  rows = new Map();
+  body = element("tbody");
+  const table = element("table", { class: "scores" }, element("caption", { class: "sr" }, "Scores of encoders"), head(columns), body);
+  for (const encoder of roots) {
+    const of = variants.get(encoder.place) ?? [];
+    rows.set(encoder.place, [row(encoder, columns, of.length, encoder.base != null),
+      ...(state.variants || opened.has(encoder.place) ? of.map((one) => row(one, columns, 0, true)) : [])]);
+  }
+  body.append(...sorted(roots, columns).flatMap((encoder) => rows.get(encoder.place)));
+  const old = document.activeElement?.closest?.("#table [data-sort]")?.dataset.sort;
+  fill("table", box("Scores", table));
+  body.querySelector(".num")?.setAttribute("tabindex", "0");
+  const top = table.tHead.rows[0].getBoundingClientRect().height;
+  table.style.setProperty("--head", top + "px");
+  if (old) [...table.querySelectorAll("[data-sort] button")].find((button) => button.parentNode.dataset.sort === old)?.focus();
+  drawLegend(columns, roots);
+}
+
+// Sorting only moves rows, and draws the heads again.
+function sortTable() {
+  const { columns } = shownColumns();
+  const { roots } = shownEncoders(columns);
+  const table = body.parentNode;
+  const focused = document.activeElement?.closest?.("[data-sort]")?.dataset.sort;
+  body.replaceChildren(...sorted(roots, columns).flatMap((encoder) => rows.get(encoder.place)));
+  table.replaceChild(head(columns), table.tHead);
+  if (focused) [...table.querySelectorAll("[data-sort]")].find((th) => th.dataset.sort === focused)?.querySelector("button").focus();
+  body.querySelectorAll('.num[tabindex="0"]').forEach((button) => button.setAttribute("tabindex", "-1"));
+  body.querySelector(".num")?.setAttribute("tabindex", "0");
+}
+
+function drawLegend(columns, roots) {
+  const { isShort } = shownColumns();
+  const n = new Set(columns.map((column) => column.task + "/" + column.subset)).size;
+  const total = data.encoders.filter((encoder) => encoder.base == null).length;
+  const parts = [`${roots.length} of ${total} encoders`, `${n} ${n === 1 ? "set" : "sets"}`];
+  if (isShort) parts.push(state.task ? "averages; choose a language, or all sets" : "averages of all tasks; choose a task or a language for more");
+  $("shown").textContent = parts.join(", ") + ".";
+  const flags = columns.flatMap((column) => [...column.of.values()].map((cell) => cell.flags)).reduce((a, b) => a | b, 0);
+  const tags = [...new Set(columns.map((column) => column.tag).filter(Boolean))];
+  const texts = [
+    flags & BEST && `Marked: the best, and all that are not significantly worse than it (paired randomisation test, p \u2265 ${data.alpha}, Holm over all encoders of the column, also those that a filter hides).`,
+    columns.some((column) => [...column.of.values()].some((cell) => cell.low != null)) && `[low, high]: ${100 * data.level} % interval (BCa bootstrap of the items). Scores are x 100.`,
+    rankColumn() && `Overall rank: the mean of the ranks in ${data.rank_columns.length} columns (${data.rank_columns.join(", ")}), of the encoders that have them all; its intervals hold for all at once.`,
+    flags & OTHER_LANGUAGE && "\u2020 On a language that the encoder was not made for; an average, on one or more.",
+    ...tags.map((tag) => `${tag}: ${data.tags[tag]}.`),
+    columns.some((column) => column.kind === "difference") && "A difference ranks nobody: it is no better for being higher.",
+    data.costs.setup && `Speed: texts of two sentences, many at a time, on ${data.costs.setup}.` + (roots.some((e) => e.cost && !(e.cost.alike && e.cost.scores)) ? " \u2021 Measured on another machine, or of other weights." : ""),
+    "A number opens what it takes to repeat it; arrow keys go from number to number. Downloads have what the table shows, scores with four decimals.",
+  ];
+  fill("legend", ...texts.filter(Boolean).map((text) => element("li", {}, text)));
+}
+
+// Arrow keys in the table, as in a spreadsheet.
+function moveInTable(event) {
+  const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+  const from = event.target.closest?.(".num");
+  if (!step || !from) return;
+  const cell = from.closest("td");
+  let [tr, place] = [cell.parentNode, cell.cellIndex];
+  for (;;) {
+    if (step[0]) tr = step[0] > 0 ? tr.nextElementSibling : tr.previousElementSibling;
+    place += step[1];
+    const next = tr?.cells[place];
+    if (!next) return;
+    const button = next.querySelector(".num");
+    if (button) {
+      from.setAttribute("tabindex", "-1");
+      button.setAttribute("tabindex", "0");
+      button.focus();
+      event.preventDefault();
+      return;
+    }
+  }
+}

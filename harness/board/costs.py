@@ -1,0 +1,57 @@
+"""What encoders cost, for the page: speed with its spread, memory, sizes; and which machines are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from harness.report.speed import setup_text
+from harness.results.records import Result
+from harness.speed.store import Figure, Measurement, choose, figure
+
+
+def costs(results: Sequence[Result], measured: Iterable[Measurement], places: Mapping[str, int]) -> dict[str, Any]:
+    """`setup`: the machine that most were measured on; `of`: by encoder's place, what it costs.
+
+    `alike`: whether speed and memory were measured as most others were; only such are compared. `scores`: whether the
+    weights are those of the scores. Speeds are of two sentences each, many at a time.
+    """
+    fingerprints = {(result.encoder, result.fingerprint) for result in results}
+    chosen, usual = choose((one for one in measured if one.encoder in places), fingerprints)
+    return {
+        "setup": setup_text(usual) if usual else "",
+        "of": {
+            places[name]: _cost(
+                one, bool(usual and one.conditions == usual.conditions), (name, one.fingerprint) in fingerprints
+            )
+            for name, one in sorted(chosen.items())
+        },
+    }
+
+
+def _cost(one: Measurement, is_alike: bool, is_of_scores: bool) -> dict[str, Any]:
+    many, alone = one.cell("own"), one.cell("alone")
+    return {
+        "speed": _rounded(many.sentences_per_s if many else None),
+        "ms": _short(alone.ms) if alone else None,
+        "load": _rounded(figure(one.load_s)),
+        "memory": _rounded(figure(one.memory_mb)),
+        "size": one.size_bytes,
+        "parameters": one.n_parameters,
+        "dim": one.dim,
+        "bytes": one.vector_bytes,
+        "tokens": one.max_length,
+        "alike": is_alike,
+        "scores": is_of_scores,
+        "setup": setup_text(one),
+    }
+
+
+def _rounded(known: Figure | None) -> list[float] | None:
+    """Median, lowest and highest."""
+    return [_short(value) for value in known] if known else None
+
+
+def _short(value: float) -> float:
+    """Four significant digits: repeats differ by more."""
+    return float(f"{value:.4g}")

@@ -1,0 +1,159 @@
+"""The page: one HTML file with its data, its style and its scripts in it, which asks no other host for anything."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+from harness.board.biases import biases
+from harness.board.data import Shown, board_data
+from harness.board.tables import html_table
+from harness.core import escaping
+from harness.core.names import Subset
+from harness.protocol.described import task_order, title_of
+from harness.published import PublishedScore
+from harness.report.overview import overviews
+from harness.report.published import published_boards
+from harness.results.selection import fold
+
+TITLE = "Multilingual sentence embeddings"
+_SCRIPTS = ("model", "format", "table", "answers", "matrices", "details", "charts", "main")
+
+
+@dataclass(frozen=True)
+class Around:
+    """What stands around the numbers.
+
+    Attributes:
+        title: of the page.
+        scores: published figures, of which those on measured tasks are shown.
+        link: where the results folder can be read, an address or a relative path; empty: records have no links.
+        has_charts: whether there is what draws charts.
+        note: a line below the title: by which languages the results were chosen, say.
+    """
+
+    title: str = TITLE
+    scores: Sequence[PublishedScore] = ()
+    link: str = ""
+    has_charts: bool = True
+    note: str = ""
+
+
+def page(shown: Shown, around: Around) -> str:
+    """The whole page. The same results give the same bytes: nothing in it says when it was made."""
+    data = board_data(shown)
+    places = {encoder["name"]: place for place, encoder in enumerate(data["encoders"])}
+    data["biases"] = biases(shown.results, shown.statistics, places)
+    data["link"] = around.link
+    bundle = _bundle() if around.has_charts else ""
+    data["charts"] = _specs() if bundle else {}
+    scripts = {"app": _app(), "bundle": bundle}
+    style = _file("board.css")
+    parts = {
+        "title": escaping.xml(around.title),
+        "about": _about(shown, around, data),
+        "policy": _policy([script for script in scripts.values() if script], style),
+        "style": style,
+        "verdicts": _verdicts(data["columns"]),
+        "table": _table(shown),
+        "published": _published(shown, around.scores),
+        "protocols": _protocols(data["tasks"]),
+        "data": script_json(_visible(data)),
+        "app": f'<script type="module">{scripts["app"]}</script>',
+        # After the rest: the table is of use before a megabyte of charts has been read.
+        "bundle": f'<script type="module">{bundle}</script>' if bundle else "",
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _file("page.html"))
+
+
+def script_json(value: Any) -> str:
+    """JSON that may stand in a `script` element: nothing in it ends the element or begins a comment."""
+    return escaping.json_text(value, separators=(",", ":")).replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _visible(value: Any) -> Any:
+    """The structure with all texts of others made visible: the browser prints them as they are."""
+    if isinstance(value, str):
+        return escaping.visible(value)
+    if isinstance(value, dict):
+        return {_visible(key): _visible(part) for key, part in value.items()}
+    return [_visible(part) for part in value] if isinstance(value, list) else value
+
+
+def _policy(scripts: Sequence[str], style: str) -> str:
+    """The content policy: only the scripts and the style of this very page, and no network at all."""
+    allowed = " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in [*scripts])
+    own = f"'sha256-{b64encode(sha256(style.encode()).digest()).decode()}'"
+    return f"default-src 'none'; script-src {allowed}; style-src {own}; img-src data:; base-uri 'none'; form-action 'none'"
+
+
+@cache
+def _file(name: str) -> str:
+    return (files("harness.board") / "browser" / name).read_text("utf-8")
+
+
+@cache
+def _app() -> str:
+    """All scripts as one module, in the order of their use."""
+    return "\n".join(_file(f"{name}.js") for name in _SCRIPTS)
+
+
+def _bundle() -> str:
+    """Vega, Vega-Lite and Vega-Embed."""
+    return ""
+
+
+def _specs() -> dict[str, Any]:
+    return {}
+
+
+def _about(shown: Shown, around: Around, data: Mapping[str, Any]) -> str:
+    n = sum(result is not None for result in {r.encoder for r in shown.results if r.base is None})
+    sets = len({(column["task"], column["subset"]) for column in data["columns"] if not column.get("parts")})
+    days = sorted({result.created[:10] for result in shown.results} - {""})
+    measured = f", measured {days[0]} to {days[-1]}" if days and days[0] != days[-1] else f", measured {days[0]}" * bool(days)
+    note = f" {around.note}" if around.note else ""
+    return escaping.xml(f"{n} encoders, {sets} sets{measured}.{note}")
+
+
+def _verdicts(columns: Sequence[Mapping[str, Any]]) -> str:
+    """The sentences on the columns of the table over all tasks."""
+    said = [(c["label"], c["verdict"]) for c in columns if c.get("headline") and c.get("verdict")]
+    return "".join(f"<dt>{escaping.xml(label)}</dt><dd>{escaping.xml(text)}</dd>" for label, text in said)
+
+
+def _table(shown: Shown) -> str:
+    """The table over all tasks as it stands in the Markdown page: what a browser without JavaScript shows."""
+    full, folded = fold(shown.results)
+    found = overviews(full, shown.statistics, folded, shown.measured)
+    return "".join(html_table(one.table) for one in found)
+
+
+def _published(shown: Shown, scores: Sequence[PublishedScore]) -> str:
+    """Tables of published figures of the tasks that were measured on more than the bundled sample."""
+    full, _ = fold(shown.results)
+    measured = {result.task for result in full if not Subset.parse(result.subset).is_sample}
+    blocks = []
+    for task in task_order(measured):
+        tables = published_boards(
+            [r for r in full if r.task == task], [s for s in scores if s.task == task], statistics=shown.statistics
+        )
+        if tables:
+            inner = "".join(map(html_table, tables))
+            blocks.append(f"<details><summary>{escaping.xml(title_of(task))}</summary>{inner}</details>")
+    return "".join(blocks)
+
+
+def _protocols(tasks: Sequence[Mapping[str, Any]]) -> str:
+    return "".join(
+        f"<dt>{escaping.xml(task['title'])}</dt><dd>{escaping.xml(task['protocol'] or task['description'])}</dd>"
+        for task in tasks
+    )
+
