@@ -101,6 +101,7 @@ def board_data(shown: Shown) -> dict[str, Any]:
             cells.append([_cell(board, key, result, places, records) for result in _results(board, key)])
             keys.append((board, key))
     of = {name: [result for result in shown.results if result.encoder == name] for name in encoders}
+    base_of = {result.encoder: result.base for result in shown.results}
     notes = footnotes(shown.results)
     known = [statistics for statistics in shown.statistics.values() if statistics.entries]
     first, board = parts[0]
@@ -115,7 +116,7 @@ def board_data(shown: Shown) -> dict[str, Any]:
         "costs": costs(shown.results, shown.measured, places),
         "columns": columns,
         "cells": cells,
-        "pairs": _all_pairs(keys, columns, places),
+        "pairs": _all_pairs(keys, columns, places, sum(base is None for base in base_of.values())),
         "signatures": list(signatures),
         **records.lists(),
         "tags": {tag: TAGS.get(tag, "a stand-in for the published set") for tag in _tags(shown.results)},
@@ -166,7 +167,7 @@ def _column(
         "languages": by_language,
         "n": max(result.n for result in results),
         "signature": signatures.of(signature),
-        "verdict": verdict(board, key, facts),
+        "verdict": verdict(board, key, facts) if known.is_main or headline else "",
         "choose": quote(subset),
     }
     return {name: value for name, value in column.items() if value is not False and value not in ("", [])}
@@ -273,10 +274,12 @@ def _tags(results: Sequence[Result]) -> list[str]:
 
 
 def _all_pairs(
-    keys: Sequence[tuple[Board, Key]], columns: Sequence[Mapping[str, Any]], places: Mapping[str, int]
+    keys: Sequence[tuple[Board, Key]], columns: Sequence[Mapping[str, Any]], places: Mapping[str, int], n: int
 ) -> list[dict[str, Any] | None]:
-    """By column, the tests of all pairs; None where there is none, or where there would be too many."""
-    n = len(places)
+    """By column, the tests of all pairs; None where there is none, or where there would be too many.
+
+    n: the encoders of full vectors.
+    """
     is_much = n * (n - 1) // 2 * len(keys) > _PAIRS
     return [
         None if is_much and not column.get("headline") else _pairs(board, key, places)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -12,8 +11,10 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
+from harness import charts
 from harness.board.biases import biases
 from harness.board.data import Shown, board_data
+from harness.board.drawings import drawings
 from harness.board.tables import html_table
 from harness.core import escaping
 from harness.core.names import Subset
@@ -53,7 +54,7 @@ def page(shown: Shown, around: Around) -> str:
     data["biases"] = biases(shown.results, shown.statistics, places)
     data["link"] = around.link
     bundle = _bundle() if around.has_charts else ""
-    data["charts"] = _specs() if bundle else {}
+    data["charts"] = drawings(data) if bundle else {}
     scripts = {"app": _app(), "bundle": bundle}
     style = _file("board.css")
     parts = {
@@ -106,12 +107,9 @@ def _app() -> str:
 
 
 def _bundle() -> str:
-    """Vega, Vega-Lite and Vega-Embed."""
-    return ""
-
-
-def _specs() -> dict[str, Any]:
-    return {}
+    """What draws the charts, and what starts it; it must not end its element, nor begin a comment."""
+    library = charts.javascript_bundle().replace("</script", r"<\/script").replace("<!--", r"<\!--")
+    return f"{library}\nwindow.dispatchEvent(new Event('charts'));"
 
 
 def _about(shown: Shown, around: Around, data: Mapping[str, Any]) -> str:

@@ -23,9 +23,12 @@ function drawAnswers() {
     return;
   }
   const [leader] = ranking(column);
-  fill("best", element("p", { class: "big" }, data.encoders[leader.encoder].name),
-    element("p", {}, column.label, column.name && ` (${column.name})`, ": ", score(leader.value, column.kind), " ", element("small", {}, interval(leader, column.kind))),
-    element("p", {}, ...sentence(column.verdict ?? "")));
+  const best = ranking(column).filter((cell) => cell.flags & BEST).map((cell) => data.encoders[cell.encoder].name);
+  const few = best.length > 3 ? [...best.slice(0, 3), `${best.length - 3} more`] : best;
+  const heading = best.length > 1 ? `${few.slice(0, -1).join(", ")} or ${few.at(-1)}` : data.encoders[leader.encoder].name;
+  fill("best", element("p", { class: "big" }, heading),
+    element("p", {}, "Highest: ", column.label, column.name && ` (${column.name})`, ": ", score(leader.value, column.kind), " ", element("small", {}, interval(leader, column.kind))),
+    element("p", { class: "said" }, ...sentence(column.verdict ?? "")));
   drawCheapest(column, leader);
   drawPair(column);
 }
@@ -50,7 +53,7 @@ function drawCheapest(column, leader) {
     ...line("shortest vectors", shortest, shortest && `${count(bytes(shortest))} bytes`),
   ];
   const n = near.filter((cell) => cell.of.base == null).length;
-  fill("cheap", parts.length ? element("dl", { class: "cheap" }, ...parts) : element("p", {}, "What these cost is not known; `leaderboard speed` measures it."),
+  fill("cheap", parts.length ? element("dl", { class: "cheap" }, ...parts) : element("p", {}, ...withCode("What these cost is not known; `leaderboard speed` measures it.")),
     element("p", { class: "notes" }, `${n} ${n === 1 ? "encoder has" : "encoders have"} ${score(leader.value - within, column.kind)} or more on ${column.label}.`));
 }
 

@@ -26,7 +26,7 @@ function element(tag, attributes = {}, ...children) {
     else if (value === true) made.setAttribute(name, "");
     else if (value !== false && value != null) made.setAttribute(name, value);
   }
-  made.append(...children.filter((child) => child != null && child !== ""));
+  made.append(...children.filter((child) => child != null && child !== "" && child !== false));
   return made;
 }
 
@@ -49,3 +49,12 @@ function sentence(text) {
 
 // A box that scrolls by itself, for a table; with a name, so that it can be reached by keyboard.
 const box = (name, table) => element("div", { class: "box", role: "region", tabindex: "0", "aria-label": name }, table);
+
+// A set's name, which may break before its tag.
+function setName(subset) {
+  const [base, ...tags] = subset.split("@");
+  return [base, ...tags.flatMap((tag) => [element("wbr"), "@" + tag])];
+}
+
+// A sentence in which what is marked `so` is code.
+const withCode = (text) => text.split("`").map((part, place) => (place % 2 ? element("code", {}, part) : part));

@@ -62,6 +62,7 @@ on("table", "click", (event) => {
   } else if (target.dataset.encoder) showEncoder(data.encoders[Number(target.dataset.encoder)]);
 });
 on("details", "click", (event) => { if (event.target === $("details")) $("details").close(); });
+addEventListener("charts", () => drawCharts());
 addEventListener("hashchange", () => { readAddress(); drawAll(); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawCharts());
 

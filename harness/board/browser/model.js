@@ -70,12 +70,9 @@ function focus() {
   return ranked.find((column) => column.id === state.set) ?? preferred(ranked) ?? null;
 }
 
-// Over all tasks the average that says most: the one on most languages of the first task.
-function preferred(columns) {
-  if (state.task || state.lang || !columns.length) return columns[0];
-  const first = columns.filter((column) => column.task === columns[0].task);
-  return first.reduce((best, column) => (column.languages.length > best.languages.length ? column : best));
-}
+// Over all tasks the average that says most of the first task.
+const preferred = (columns) => (state.task || state.lang ? columns[0] : broadest(columns.filter((column) => column.task === columns[0].task)));
+const broadest = (columns) => columns.reduce((best, column) => (!best || column.languages.length > best.languages.length ? column : best), undefined);
 
 const isShownEncoder = (encoder) => {
   const name = state.find.trim().toLowerCase();

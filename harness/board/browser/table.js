@@ -63,7 +63,7 @@ function head(columns) {
     ...groups.map((group) => element("th", { class: "group", scope: "colgroup", colspan: group.n }, taskOf[group.task].title)),
     element("th", { class: "group", scope: "colgroup", colspan: COSTS.length }, "cost"));
   const second = element("tr", {},
-    ...columns.map((column) => sortHead(column.id, columns, { class: "number" }, column.subset,
+    ...columns.map((column) => sortHead(column.id, columns, { class: "number" }, ...setName(column.subset),
       several(column) && element("small", {}, column.heading), column.name && element("small", {}, column.name))),
     ...COSTS.map((cost) => sortHead(cost.id, columns, { class: "number" }, cost.text)));
   return element("thead", {}, top, second);
@@ -149,15 +149,22 @@ function drawLegend(columns, roots) {
   $("shown").textContent = parts.join(", ") + ".";
   const flags = columns.flatMap((column) => [...column.of.values()].map((cell) => cell.flags)).reduce((a, b) => a | b, 0);
   const tags = [...new Set(columns.map((column) => column.tag).filter(Boolean))];
+  const isBest = flags & BEST;
+  const hasInterval = columns.some((column) => [...column.of.values()].some((cell) => cell.low != null));
+  $("key").replaceChildren(...[
+    isBest && element("span", { class: "swatch" }, "best"), isBest && ": the best, or not significantly worse. ",
+    hasInterval && `[low, high]: ${100 * data.level} % interval. `, flags & OTHER_LANGUAGE && "\u2020: the encoder was not made for this language. ",
+    "A number opens the command that repeats it.",
+  ].filter(Boolean));
   const texts = [
-    flags & BEST && `Marked: the best, and all that are not significantly worse than it (paired randomisation test, p \u2265 ${data.alpha}, Holm over all encoders of the column, also those that a filter hides).`,
-    columns.some((column) => [...column.of.values()].some((cell) => cell.low != null)) && `[low, high]: ${100 * data.level} % interval (BCa bootstrap of the items). Scores are x 100.`,
+    isBest && `Marked: the best, and all that are not significantly worse than it (paired randomisation test, p \u2265 ${data.alpha}, Holm over all encoders of the column, also those that a filter hides).`,
+    hasInterval && `[low, high]: ${100 * data.level} % interval (BCa bootstrap of the items). Scores are x 100.`,
     rankColumn() && `Overall rank: the mean of the ranks in ${data.rank_columns.length} columns (${data.rank_columns.join(", ")}), of the encoders that have them all; its intervals hold for all at once.`,
     flags & OTHER_LANGUAGE && "\u2020 On a language that the encoder was not made for; an average, on one or more.",
     ...tags.map((tag) => `${tag}: ${data.tags[tag]}.`),
     columns.some((column) => column.kind === "difference") && "A difference ranks nobody: it is no better for being higher.",
     data.costs.setup && `Speed: texts of two sentences, many at a time, on ${data.costs.setup}.` + (roots.some((e) => e.cost && !(e.cost.alike && e.cost.scores)) ? " \u2021 Measured on another machine, or of other weights." : ""),
-    "A number opens what it takes to repeat it; arrow keys go from number to number. Downloads have what the table shows, scores with four decimals.",
+    "Arrow keys go from number to number, Enter opens one. Downloads have what the table shows, scores with four decimals.",
   ];
   fill("legend", ...texts.filter(Boolean).map((text) => element("li", {}, text)));
 }
