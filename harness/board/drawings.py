@@ -29,12 +29,8 @@ def drawings(data: Mapping[str, Any]) -> dict[str, Any]:
     """
     columns = data["columns"]
     cost = {place: _costs(data, place) for place, column in enumerate(columns) if _is_charted(column)}
-    by_task = {column["task"]: place for place, column in reversed([*enumerate(columns)]) if _has_languages(column)}
-    for place, column in enumerate(columns):  # the score that stands for all of a task, where it has one
-        if column.get("headline") and column.get("ranked"):
-            same = (p for p, c in enumerate(columns) if _alike(c, column) and _has_languages(c))
-            by_task[column["task"]] = next(same, by_task.get(column["task"], -1))
-    languages = {place: drawn for place in by_task.values() if place >= 0 and (drawn := _languages(data, place))}
+    drawn = {place: _languages(data, place) for place in _of_languages(columns)}
+    languages = {place: one for place, one in drawn.items() if one}
     found = {"cost": {place: drawn for place, drawn in cost.items() if drawn}, "languages": languages}
     dark = dict(zip(_colours(charts.LIGHT), _colours(charts.DARK), strict=True))
     return {**found, "config": _shared_config(found), "dark": dark}
@@ -47,6 +43,18 @@ def _is_charted(column: Mapping[str, Any]) -> bool:
 
 def _has_languages(column: Mapping[str, Any]) -> bool:
     return bool(column.get("ranked") and column.get("main") and not column.get("average"))
+
+
+def _of_languages(columns: Sequence[Mapping[str, Any]]) -> list[int]:
+    """For each task the place of its first set, by the metric that stands for all of the task, if one does."""
+    chosen: dict[tuple[str, bool], tuple[bool, int]] = {}
+    for place, column in enumerate(columns):
+        if _has_languages(column):
+            of_all = any(_alike(column, other) and other.get("headline") for other in columns)
+            key = column["task"], bool(column.get("sample"))
+            if key not in chosen or (of_all and not chosen[key][0]):
+                chosen[key] = of_all, place
+    return [place for _, place in chosen.values()]
 
 
 def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -25,6 +25,9 @@ from harness.report.published import published_boards
 from harness.results.selection import fold
 
 TITLE = "Multilingual sentence embeddings"
+WITH_CHARTS = ", with charts,"
+"""In the first lines of a page that has them."""
+
 _SCRIPTS = ("model", "format", "table", "answers", "matrices", "details", "charts", "main")
 
 
@@ -60,6 +63,7 @@ def page(shown: Shown, around: Around) -> str:
     parts = {
         "title": escaping.xml(around.title),
         "about": _about(shown, around, data),
+        "charts": WITH_CHARTS if bundle else "",
         "policy": _policy([script for script in scripts.values() if script], style),
         "style": style,
         "verdicts": _verdicts(data["columns"]),
@@ -92,7 +96,9 @@ def _policy(scripts: Sequence[str], style: str) -> str:
     """The content policy: only the scripts and the style of this very page, and no network at all."""
     allowed = " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in [*scripts])
     own = f"'sha256-{b64encode(sha256(style.encode()).digest()).decode()}'"
-    return f"default-src 'none'; script-src {allowed}; style-src {own}; img-src data:; base-uri 'none'; form-action 'none'"
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src {own}; img-src data:; base-uri 'none'; form-action 'none'"
+    )
 
 
 @cache
@@ -116,7 +122,9 @@ def _about(shown: Shown, around: Around, data: Mapping[str, Any]) -> str:
     n = sum(result is not None for result in {r.encoder for r in shown.results if r.base is None})
     sets = len({(column["task"], column["subset"]) for column in data["columns"] if not column.get("parts")})
     days = sorted({result.created[:10] for result in shown.results} - {""})
-    measured = f", measured {days[0]} to {days[-1]}" if days and days[0] != days[-1] else f", measured {days[0]}" * bool(days)
+    measured = (
+        f", measured {days[0]} to {days[-1]}" if days and days[0] != days[-1] else f", measured {days[0]}" * bool(days)
+    )
     note = f" {around.note}" if around.note else ""
     return escaping.xml(f"{n} encoders, {sets} sets{measured}.{note}")
 
@@ -154,4 +162,3 @@ def _protocols(tasks: Sequence[Mapping[str, Any]]) -> str:
         f"<dt>{escaping.xml(task['title'])}</dt><dd>{escaping.xml(task['protocol'] or task['description'])}</dd>"
         for task in tasks
     )
-

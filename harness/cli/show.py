@@ -16,6 +16,7 @@ from harness.report.render import ENTRY_FORMATS
 if TYPE_CHECKING:
     from harness.results.records import Result
     from harness.results.statistics import Statistics
+    from harness.results.store import ResultStore
 
 
 def show(
@@ -160,16 +161,35 @@ def report(
             help="File with <!-- leaderboard:begin --> and <!-- leaderboard:end -->, between which the table goes.",
         ),
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default=False,
+            help="Also write all of it as one page for a browser, which needs no server and no network.",
+        ),
+    ] = None,
+    title: Annotated[str, typer.Option(show_default=False, help="Of the page for a browser.")] = "",
+    source_url: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            show_default="the folder itself, beside or below FILE",
+            help="Where the results folder can be read: numbers of the page for a browser lead to their records there.",
+        ),
+    ] = "",
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit with 1 if something would change.")
     ] = False,
 ) -> None:
     """Write the pages of the results folder from the records, and print the files that changed.
 
-    With --language the pages are of the results on these languages alone, and say so. Give the same to --check.
+    With --language the pages are of the results on these languages alone, and say so. Give the same to --check, and
+    the same --html, --title and --source-url. Without the extra `board` the page for a browser has no charts.
     """
     from harness.core.errors import InputError
     from harness.core.escaping import terminal_line
+    from harness.core.files import write_atomically
     from harness.protocol.languages import of_unknown_languages
     from harness.report import pages
     from harness.results.store import ResultStore
@@ -185,10 +205,30 @@ def report(
         readme = default if is_own else None
     elif not pages.has_markers(readme):
         raise InputError(f"{readme}: has no {pages.BEGIN} and {pages.END}; put them where the table should be")
+    if html is None and (title or source_url):
+        raise InputError("--title and --source-url are of the page that --html writes; give --html FILE too")
+    outdated = pages.outdated(store, readme, language or ())
+    if html is not None:
+        outdated |= _board(store, html, title, source_url, language or (), check=check)
     if check:
-        changed = list(pages.outdated(store, readme, language or ()))
+        changed = list(outdated)
         for path in changed:
             typer.echo(terminal_line(f"would change: {path.as_posix()}"))
         raise typer.Exit(1 if changed else 0)
-    for path in pages.report(store, readme, language or ()):
+    for path, content in outdated.items():
+        write_atomically(path, content)
         typer.echo(terminal_line(path.as_posix()))
+
+
+def _board(
+    store: ResultStore, html: Path, title: str, source_url: str, languages: Sequence[str], *, check: bool
+) -> dict[Path, bytes]:
+    """The page for a browser, if it would change."""
+    from harness.board.file import needs_charts, outdated_board
+    from harness.core.files import user_path
+
+    file = user_path(html, "--html")
+    if check and needs_charts(file):
+        say(f'{file}: has charts, so it is not checked; pip install "multilingual-embedding-harness[board]"')
+        return {}
+    return outdated_board(store, file, title=title, source_url=source_url, languages=languages)
