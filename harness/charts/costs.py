@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.charts.axes import Axis, cost_axis, linear_axis, rounded
 from harness.charts.labels import Box, place
-from harness.charts.theme import LIGHT, Theme, finished, heading
+from harness.charts.theme import LIGHT, Theme, finished, heading, said
 from harness.core.escaping import visible
 
 WIDTH, HEIGHT = 640, 340
@@ -21,19 +21,24 @@ class Cost:
 
     Attributes:
         name: in specifications.
-        title: of the axis.
+        unit: what is on the axis.
         is_gain: whether more of it is better (speed).
     """
 
     name: str
-    title: str
+    unit: str
     is_gain: bool = False
+
+    @property
+    def title(self) -> str:
+        """Of the axis."""
+        return f"{self.unit} (further {'right' if self.is_gain else 'left'} is better)"
 
 
 COSTS = {
-    "speed": Cost("speed", "sentences per second (further right is better)", is_gain=True),
-    "bytes": Cost("bytes", "bytes of a vector (further left is better)"),
-    "disk": Cost("disk", "MB on disk (further left is better)"),
+    "speed": Cost("speed", "sentences per second", is_gain=True),
+    "bytes": Cost("bytes", "bytes of a vector"),
+    "disk": Cost("disk", "MB on disk"),
 }
 
 
@@ -92,6 +97,9 @@ def quality_and_cost(
             "low": None if row["low"] is None else round(row["low"], 3),
             "high": None if row["high"] is None else round(row["high"], 3),
             "cost": rounded(row["cost"]),
+            "says": said(
+                row["encoder"], row["value"], row["low"], row["high"], f"{cost.unit}: {rounded(row['cost'], 3):,g}"
+            ),
             "is_front": is_front,
             "is_small": bool(row.get("is_small")),
         }
@@ -102,17 +110,10 @@ def quality_and_cost(
     labels = _labels(points, steps, x_axis, y_axis, is_gain=cost.is_gain)
 
     x = alt.X("cost:Q", scale=x_axis.scale(alt), title=cost.title, axis=alt.Axis(**x_axis.options))
-    y = alt.Y("value:Q", scale=y_axis.scale(alt), title=quality, axis=alt.Axis(tickCount=6))
+    y = alt.Y("value:Q", scale=y_axis.scale(alt), title=visible(quality), axis=alt.Axis(tickCount=6))
     base = alt.Chart(alt.Data(values=points))
     colour = alt.condition("datum.is_front", alt.value(theme.accent), alt.value(theme.muted))
     size = alt.condition("datum.is_small", alt.value(35), alt.value(85))
-    tooltip = [
-        alt.Tooltip("encoder:N"),
-        alt.Tooltip("value:Q", title=quality, format=".1f"),
-        alt.Tooltip("low:Q", title="from", format=".1f"),
-        alt.Tooltip("high:Q", title="to", format=".1f"),
-        alt.Tooltip("cost:Q", title=cost.title.partition(" (")[0], format=",.3~r"),
-    ]
     line = alt.Chart(alt.Data(values=steps)).mark_line(
         interpolate="step-before" if cost.is_gain else "step-after",
         color=theme.accent,
@@ -124,9 +125,9 @@ def quality_and_cost(
         line.encode(x=x, y=y, order="cost:Q"),
         base.transform_filter("isValid(datum.low)")
         .mark_rule(strokeWidth=1.5, aria=False)
-        .encode(x=x, y=alt.Y("low:Q", title=quality), y2="high:Q", color=colour),
+        .encode(x=x, y=alt.Y("low:Q", title=visible(quality)), y2="high:Q", color=colour),
         base.mark_point(filled=True, opacity=1, stroke=theme.background, strokeWidth=1).encode(
-            x=x, y=y, color=colour, size=size, tooltip=tooltip
+            x=x, y=y, color=colour, size=size, tooltip="says:N", description="says:N"
         ),
         alt.Chart(alt.Data(values=[one for one in labels if one["is_away"]]))
         .mark_rule(color=theme.muted, strokeWidth=0.75, aria=False)
@@ -139,7 +140,7 @@ def quality_and_cost(
                 x=alt.X("label_x:Q"), y=alt.Y("label_y:Q"), text="encoder:N"
             )
         )
-    described = f"{quality} against {cost.title.partition(' (')[0]}; the line joins what no other encoder beats in both"
+    described = f"{visible(quality)} against {cost.unit}; the line joins what no other encoder beats in both"
     chart = alt.layer(*layers).properties(
         name=f"cost_{cost.name}", width=width, height=height, description=described, **heading(title, subtitle)
     )

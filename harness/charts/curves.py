@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.charts.axes import cost_axis, linear_axis, rounded
-from harness.charts.theme import LIGHT, Theme, finished, heading, series_scales
+from harness.charts.theme import LIGHT, Theme, finished, heading, said, series_scales
 from harness.core.escaping import visible
 
 _WIDTH, _HEIGHT, _LINE = 300, 210, 20
@@ -45,6 +45,7 @@ def curves(
         points = [
             {
                 "series": visible(row["series"]),
+                "says": said(row["series"], row["value"], row["low"], row["high"], f"{x} {row['x']:,g}"),
                 "x": row["x"],
                 "value": rounded(row["value"]),
                 "low": None if row["low"] is None else rounded(row["low"]),
@@ -57,7 +58,7 @@ def curves(
         places = [point["x"] for point in points]
         along = cost_axis(places, _WIDTH) if is_log else linear_axis(places, _WIDTH)
         options = along.options or {"tickCount": 6, "format": ",~r"}
-        x_axis = alt.X("x:Q", scale=along.scale(alt), title=x, axis=alt.Axis(**options, grid=False))
+        x_axis = alt.X("x:Q", scale=along.scale(alt), title=visible(x), axis=alt.Axis(**options, grid=False))
         ends = [end for p in points for end in (p["value"], p["low"], p["high"]) if end is not None]
         y_axis = alt.Y(
             "value:Q", scale=linear_axis(ends, _HEIGHT).scale(alt), title=visible(y), axis=alt.Axis(tickCount=6)
@@ -65,7 +66,6 @@ def curves(
         legend = alt.Legend(title=None, orient="top", direction="horizontal", columns=2) if len(names) > 1 else None
         base = alt.Chart(alt.Data(values=points))
         colours = alt.Color("series:N", scale=colour, legend=legend)
-        tooltip = [alt.Tooltip("series:N"), alt.Tooltip("x:Q", title=x), alt.Tooltip("value:Q", title=visible(y))]
         layers = [
             base.mark_line(strokeWidth=1.5, aria=False).encode(x=x_axis, y=y_axis, color=colours, order="x:Q"),
             base.transform_filter("isValid(datum.low)")
@@ -76,19 +76,20 @@ def curves(
                 y=y_axis,
                 color=colours,
                 shape=alt.Shape("series:N", scale=shape, legend=legend),
-                tooltip=tooltip,
+                tooltip="says:N",
+                description="says:N",
             ),
         ]
         if mark is not None:
             lines = alt.Chart(alt.Data(values=[{"x": mark, "text": visible(mark_name)}]))
             layers.append(lines.mark_rule(color=theme.muted, strokeDash=[3, 3], aria=False).encode(x="x:Q"))
             layers.append(
-                lines.mark_text(align="left", baseline="top", dx=4, dy=2, color=theme.muted).encode(
+                lines.mark_text(align="left", baseline="top", dx=4, dy=2, color=theme.muted, aria=False).encode(
                     x="x:Q", y=alt.value(0), text="text:N"
                 )
             )
         drawn.append(alt.layer(*layers).properties(name=f"curves_{number}", width=_WIDTH, height=_HEIGHT))
-    described = f"{', '.join(map(visible, panels))} against {x}"
+    described = f"{', '.join(map(visible, panels))} against {visible(x)}"
     chart = alt.hconcat(*drawn, spacing=24).resolve_scale(color="independent", shape="independent")
     chart = chart.properties(name="curves", description=described, **heading(title))
     return finished(chart, theme)
@@ -125,6 +126,7 @@ def dots(
         points = [
             {
                 "setting": visible(row["setting"]),
+                "says": said(row["setting"], row["value"], row["low"], row["high"]),
                 "value": round(row["value"], 3),
                 "low": None if row["low"] is None else round(row["low"], 3),
                 "high": None if row["high"] is None else round(row["high"], 3),
@@ -144,15 +146,16 @@ def dots(
         layers = [
             base.transform_filter("isValid(datum.low)")
             .mark_rule(color=theme.series[0], strokeWidth=1.5, aria=False)
-            .encode(x=alt.X("low:Q", scale=scale, title=score), x2="high:Q", y=y),
+            .encode(x=alt.X("low:Q", scale=scale, title=visible(score)), x2="high:Q", y=y),
             base.mark_point(filled=True, opacity=1, size=45, color=theme.series[0]).encode(
-                x=alt.X("value:Q", scale=scale, title=score, axis=alt.Axis(tickCount=4)),
+                x=alt.X("value:Q", scale=scale, title=visible(score), axis=alt.Axis(tickCount=4)),
                 y=y,
-                tooltip=["setting:N", alt.Tooltip("value:Q", title=score)],
+                tooltip="says:N",
+                description="says:N",
             ),
         ]
         name = alt.TitleParams(visible(column), fontSize=11, offset=6)
         panels.append(alt.layer(*layers).properties(name=f"dots_{number}", width=140, height=height, title=name))
-    described = f"{score} of {', '.join(settings)}"
+    described = f"{visible(score)} of {', '.join(settings)}"
     chart = alt.hconcat(*panels, spacing=14).properties(name="dots", description=described, **heading(title))
     return finished(chart, theme)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.charts.theme import LIGHT, SHAPES, TEXT, Theme, finished, heading, series_scales
+from harness.charts.theme import LIGHT, SHAPES, TEXT, Theme, finished, heading, said, series_scales
 from harness.core.escaping import visible
 
 _LINE, _HEAD, _GAP = 15, 18, 6  # pixels: a language, a family's name, before a family
@@ -28,8 +28,9 @@ def by_language(
     """A line a language, with a point and an interval for each encoder; families by size, languages by best score.
 
     Args:
-        rows: `encoder`, `language` and `family` (names to print), `value`, `low` and `high` (or None). Encoders have
-            colours and shapes in the order in which they first occur; there are eight. There may be no rows.
+        rows: `encoder`, `language` and its `family` (names to print; empty or `OTHER`: not known), `value`, `low` and
+            `high` (or None). Encoders have colours and shapes in the order in which they first occur, of which there
+            are eight. There may be no rows.
         score: title of the axis.
         title, subtitle: above the picture.
         theme: of the colours.
@@ -60,19 +61,18 @@ def by_language(
         points = [
             {
                 "encoder": visible(row["encoder"]),
-                "language": visible(row["language"]),
-                "family": visible(row["family"]),
+                "says": said(f"{row['language']}, {row['encoder']}", row["value"], row["low"], row["high"]),
                 "value": round(row["value"], 2),
                 "low": None if row["low"] is None else round(row["low"], 2),
                 "high": None if row["high"] is None else round(row["high"], 2),
                 "y": round(lines[key] + offsets[visible(row["encoder"])], 2),
             }
             for row in rows
-            if (key := (row["family"], row["language"])) in lines
+            if (key := row["language"]) in lines
         ]
-        names = [{"y": y, "text": visible(language)} for (_, language), y in lines.items()]
+        names = [{"y": y, "text": visible(language)} for language, y in lines.items()]
         y = alt.Y("y:Q", scale=y_scale, axis=None)
-        x = alt.X("value:Q", scale=x_scale, title=score, axis=alt.Axis(orient="top", tickCount=6, offset=4))
+        x = alt.X("value:Q", scale=x_scale, title=visible(score), axis=alt.Axis(orient="top", tickCount=6, offset=4))
         base = alt.Chart(alt.Data(values=points))
         legend = alt.Legend(title=None, orient="top", direction="horizontal", columns=4, symbolSize=60)
         layers = [
@@ -90,7 +90,7 @@ def by_language(
             base.transform_filter("isValid(datum.low)")
             .mark_rule(strokeWidth=1.25, opacity=0.75, aria=False)
             .encode(
-                x=alt.X("low:Q", scale=x_scale, title=score),
+                x=alt.X("low:Q", scale=x_scale, title=visible(score)),
                 x2="high:Q",
                 y=y,
                 color=alt.Color("encoder:N", scale=colour, legend=legend),
@@ -100,13 +100,8 @@ def by_language(
                 y=y,
                 color=alt.Color("encoder:N", scale=colour, legend=legend),
                 shape=alt.Shape("encoder:N", scale=shape, legend=legend),
-                tooltip=[
-                    alt.Tooltip("encoder:N"),
-                    alt.Tooltip("language:N"),
-                    alt.Tooltip("value:Q", title=score, format=".1f"),
-                    alt.Tooltip("low:Q", title="from", format=".1f"),
-                    alt.Tooltip("high:Q", title="to", format=".1f"),
-                ],
+                tooltip="says:N",
+                description="says:N",
             ),
         ]
         panels.append(alt.layer(*layers).properties(name=f"{name}_{number}", width=width, height=height))
@@ -121,11 +116,15 @@ MOST_ENCODERS = len(SHAPES)
 
 
 def _families(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """By family the languages, the best score first; the largest family first."""
+    """By family the languages, the best score first; the largest family first. Several of one language are pooled."""
     best: dict[str, dict[str, float]] = {}
     for row in rows:
-        of_family = best.setdefault(row["family"], {})
+        of_family = best.setdefault(row["family"] or OTHER, {})
         of_family[row["language"]] = max(row["value"], of_family.get(row["language"], float("-inf")))
+    single = [family for family, scores in best.items() if len(scores) == 1 and family != OTHER]
+    if len(single) > 1:
+        for family in single:
+            best.setdefault(OTHER, {}).update(best.pop(family))
     ordered = sorted(best.items(), key=lambda item: (item[0] == OTHER, -len(item[1]), item[0]))
     return {family: sorted(scores, key=lambda name: (-scores[name], name)) for family, scores in ordered}
 
@@ -143,9 +142,9 @@ def _columns(families: Mapping[str, list[str]], n: int) -> list[dict[str, list[s
 
 def _placed(
     column: Mapping[str, Sequence[str]],
-) -> tuple[dict[tuple[str, str], float], list[dict[str, Any]], int]:
+) -> tuple[dict[str, float], list[dict[str, Any]], int]:
     """The middle of each language's line, the names of families with theirs, and where the last line ends."""
-    lines: dict[tuple[str, str], float] = {}
+    lines: dict[str, float] = {}
     heads: list[dict[str, Any]] = []
     y = 0
     for family, languages in column.items():
@@ -154,7 +153,7 @@ def _placed(
             heads.append({"y": y + _HEAD / 2, "text": visible(family)})
             y += _HEAD
         for language in languages:
-            lines[family, language] = y + _LINE / 2
+            lines[language] = y + _LINE / 2
             y += _LINE
     return lines, heads, y + _GAP
 

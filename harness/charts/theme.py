@@ -100,6 +100,16 @@ def heading(title: str, subtitle: str = "") -> dict[str, Any]:
     return {"title": alt.TitleParams(visible(title), subtitle=visible(subtitle) if subtitle else alt.Undefined)}
 
 
+def said(name: str, value: float, low: float | None, high: float | None, *more: str) -> str:
+    """What a point says, to a pointer over it and to a screen reader.
+
+    Whole sentences stand in the rows, since Vega-Lite makes expressions of the titles of fields, and does not escape
+    these: somebody's text in a title would be a program.
+    """
+    interval = "" if low is None or high is None else f" [{low:.1f}, {high:.1f}]"
+    return visible("; ".join([f"{name}: {value:.1f}{interval}", *more]))
+
+
 def series_scales(names: list[str], theme: Theme) -> tuple[Any, Any]:
     """Colour and shape by the name of a series: altair's scales. Of more series than colours these repeat."""
     import altair as alt

@@ -69,18 +69,17 @@ def by_threshold(
             legend = alt.Legend(title=None, orient="top") if (line, number) == (0, 0) else None
             curves = (
                 alt.Chart(alt.Data(values=points))
-                .mark_line(strokeWidth=1.75)
+                .mark_line(strokeWidth=1.75, aria=False)
                 .encode(
                     x=x,
                     y=y,
                     color=alt.Color("measure:N", scale=colour, legend=legend),
                     strokeDash=alt.StrokeDash("measure:N", scale=dashes, legend=legend),
-                    tooltip=["measure:N", "threshold:Q", "value:Q"],
                 )
             )
             cut = (
                 alt.Chart(alt.Data(values=cuts))
-                .mark_rule(color=theme.accent, strokeWidth=1.25, strokeDash=[3, 3])
+                .mark_rule(color=theme.accent, strokeWidth=1.25, strokeDash=[3, 3], aria=False)
                 .encode(x=x)
             )
             name = alt.TitleParams(f"{visible(encoder)}, {visible(subset)}", fontSize=11, offset=6, anchor="start")
