@@ -12,8 +12,10 @@ from dataclasses import astuple
 from typing import Any
 
 from harness import charts
+from harness.data.families import family
+from harness.protocol.languages import PIVOT
 
-_MOST_LINES, _FEWEST = 130, 3
+_MOST_LINES, _FEWEST, _IN_FAMILIES = 130, 3, 25
 _KINDS = {"speed": "speed", "size": "disk", "bytes": "bytes"}
 """How the page calls a kind of cost, and how `harness.charts` does."""
 
@@ -107,7 +109,7 @@ def _languages(data: Mapping[str, Any], place: int) -> dict[str, Any] | None:
         {
             "encoder": data["encoders"][encoder]["name"],
             "language": columns[p].get("name") or columns[p]["subset"],
-            "family": "",
+            "family": _family(columns[p]) if len(sets) > _IN_FAMILIES else "",
             "value": value,
             "low": low,
             "high": high,
@@ -122,6 +124,12 @@ def _languages(data: Mapping[str, Any], place: int) -> dict[str, Any] | None:
     drawn = charts.by_language(rows, score=f"{heading} x 100", domain=(min(-2.0, lowest - 2), 102.0))
     title = next(task["title"] for task in data["tasks"] if task["name"] == column["task"])
     return {"spec": drawn, "encoders": order, "title": f"{title}, {heading}"}
+
+
+def _family(column: Mapping[str, Any]) -> str:
+    """That of the language beside English."""
+    others = [code for code in column.get("languages", ()) if code != PIVOT]
+    return (family(others[0]) if len(others) == 1 else "") or charts.OTHER
 
 
 def _shared_config(found: Any) -> dict[str, Any]:

@@ -48,8 +48,10 @@ class Axis:
 
     def scale(self, alt: Any) -> Any:
         """The scale of `alt`, the package altair."""
-        more = {"constant": self.constant} if self.kind == "symlog" else {}
-        return alt.Scale(type=self.kind, domain=[self.low, self.high], nice=False, zero=False, **more)
+        # Vega-Lite warns in the console of a page where a logarithmic scale says anything of zero.
+        more = {"constant": self.constant, "zero": False} if self.kind == "symlog" else {}
+        more |= {"zero": False} if self.kind == "linear" else {}
+        return alt.Scale(type=self.kind, domain=[self.low, self.high], nice=False, **more)
 
 
 def cost_axis(costs: Sequence[float], pixels: int) -> Axis:

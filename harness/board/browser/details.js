@@ -65,11 +65,11 @@ function showEncoder(encoder) {
     list([
       ["made from", encoder.base != null && `${data.encoders[encoder.base].name}: ${encoder.reduced[0]} dimensions, ${encoder.reduced[1]}, ${count(encoder.reduced[2])} bytes a vector`],
       ["licence of the weights", encoder.licence],
-      ["languages", encoder.languages && `${encoder.languages.length}: ${encoder.languages.map(languageName).join(", ")}`],
       ["speed", cost?.speed && range(cost.speed, "sentences/s")], ["one text", cost?.ms != null && `${cost.ms.toPrecision(2)} ms`],
       ["load", cost && range(cost.load, "s")], ["memory", cost && range(cost.memory, "MB")],
       ["on disk", cost?.size != null && size(cost.size)], ["parameters", cost?.parameters != null && count(cost.parameters)],
       ["vector", cost && `${cost.dim} dimensions, ${count(cost.bytes)} bytes`], ["longest text", cost?.tokens && `${cost.tokens} tokens`],
+      ["made for", encoder.languages && `${encoder.languages.length} languages: ${encoder.languages.map(languageName).join(", ")}`],
       ["measured on", cost?.setup], ["note", encoder.notes.join("; ")],
     ].map(([name, value]) => [name, value || null])),
     headlines.length ? element("h3", {}, "Scores") : null,

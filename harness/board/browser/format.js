@@ -11,7 +11,7 @@ const score = (value, kind) => (value == null ? MISSING : fixed(value, DIGITS[ki
 const interval = (cell, kind) => (cell.low == null ? "" : `[${score(cell.low, kind)}, ${score(cell.high, kind)}]`);
 const p = (value) => (value < 0.001 ? "p < 0.001" : "p = " + value.toFixed(3));
 const count = (value) => value.toLocaleString("en", value >= 100 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 3 });
-const size = (bytes) => (bytes >= 1e5 ? `${count(bytes / 1e6)} MB` : `${count(bytes / 1e3)} kB`);
+const size = (bytes) => (bytes === 0 ? "none" : bytes >= 1e5 ? `${count(bytes / 1e6)} MB` : `${count(bytes / 1e3)} kB`);
 
 const names = new Intl.DisplayNames(["en"], { type: "language" });
 function languageName(code) {

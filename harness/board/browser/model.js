@@ -70,8 +70,12 @@ function focus() {
   return ranked.find((column) => column.id === state.set) ?? preferred(ranked) ?? null;
 }
 
-// Over all tasks the average that says most of the first task.
-const preferred = (columns) => (state.task || state.lang ? columns[0] : broadest(columns.filter((column) => column.task === columns[0].task)));
+// Of a language the first score; else the one that stands for all of its task, on the most languages.
+function preferred(columns) {
+  const ofTask = columns.filter((column) => column.task === columns[0].task);
+  const headlines = ofTask.filter((column) => column.headline);
+  return state.lang || !headlines.length ? columns[0] : broadest(headlines);
+}
 const broadest = (columns) => columns.reduce((best, column) => (!best || column.languages.length > best.languages.length ? column : best), undefined);
 
 const isShownEncoder = (encoder) => {

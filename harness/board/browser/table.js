@@ -118,12 +118,12 @@ function drawTable() {
       ...(state.variants || opened.has(encoder.place) ? of.map((one) => row(one, columns, 0, true)) : [])]);
   }
   body.append(...sorted(roots, columns).flatMap((encoder) => rows.get(encoder.place)));
-  const old = document.activeElement?.closest?.("#table [data-sort]")?.dataset.sort;
-  fill("table", box("Scores", table));
+  const focused = document.activeElement?.closest?.("#table [data-sort]")?.dataset.sort;
+  fill("table", box("Table of scores", table));
   body.querySelector(".num")?.setAttribute("tabindex", "0");
   const top = table.tHead.rows[0].getBoundingClientRect().height;
   table.style.setProperty("--head", top + "px");
-  if (old) [...table.querySelectorAll("[data-sort] button")].find((button) => button.parentNode.dataset.sort === old)?.focus();
+  if (focused) [...table.querySelectorAll("[data-sort] button")].find((button) => button.parentNode.dataset.sort === focused)?.focus();
   drawLegend(columns, roots);
 }
 
