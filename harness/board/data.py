@@ -54,7 +54,6 @@ BEST, OTHER_LANGUAGE, UNTESTED = 1, 2, 4
 _DIGITS, _P_DIGITS = 4, 6
 _PAIRS = 200_000
 """Tests of pairs that a page has at most; with more, only those of the columns over all tasks."""
-_SUBSET = "\0"
 T = TypeVar("T", bound=Hashable)
 
 
@@ -209,7 +208,7 @@ class _Records:
         self._records: list[list[Any]] = []
         self._origins: _Places[tuple[str, ...]] = _Places()
         self._data: _Places[tuple[str, str]] = _Places()
-        self._commands: _Places[str] = _Places()
+        self._commands: _Places[tuple[str, ...]] = _Places()
 
     def place(self, result: Result) -> int:
         """The place of a record in the list of them."""
@@ -225,7 +224,7 @@ class _Records:
             )
             # The subset is left open, so that the sets of a task share a command.
             chosen = f" --subset {quote(result.subset)}"
-            line = _SUBSET.join((command(result, self._folder) or "").rsplit(chosen, 1))
+            line = tuple((command(result, self._folder) or "").rsplit(chosen, 1))
             data = self._data.of((result.dataset.name, result.dataset.sha256))
             where = self._lines.get(result.key, 0)
             self._records.append(
@@ -239,7 +238,7 @@ class _Records:
             "records": self._records,
             "origins": [list(origin) for origin in self._origins],
             "data": [list(data) for data in self._data],
-            "commands": [line.split(_SUBSET) for line in self._commands],
+            "commands": [list(line) for line in self._commands],
         }
 
 

@@ -12,7 +12,8 @@ from harness.core import escaping
 from harness.core.errors import InputError, unknown_name
 from harness.core.names import Subset
 from harness.encoders.reduction import Reduced
-from harness.protocol.described import metric_order, subset_order
+from harness.protocol.described import is_own, metric_order, subset_order
+from harness.report.commands import YOUR_SETS
 from harness.results.records import Result
 from harness.results.statistics import Statistics, StatisticsStore
 
@@ -45,12 +46,17 @@ def show_record(results: Iterable[Result], name: str, format: str, root: Path) -
 
 
 def command(result: Result, root: Path) -> str | None:
-    """The command line that measures a record again into `root`; None if the record names no spec string."""
+    """The command line that measures a record again into `root`; None if the record names no spec string.
+
+    Of a set of the user's own it names a file that lists the sets (`YOUR_SETS`): records do not say where they are.
+    """
     if not result.spec:
         return None
     words = ["leaderboard", "run", "--encoder", result.spec, "--task", result.task, "--subset", result.subset]
     if Subset.parse(result.subset).is_sample:
         words += ["--suite", "sample"]
+    if is_own(result.task):
+        words += ["--sets", YOUR_SETS]
     device = result.hardware.get("device", "cpu")
     if device not in ("cpu", "remote"):  # a server's is not chosen here
         words += ["--device", str(device)]
