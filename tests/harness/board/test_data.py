@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from boards import P, SCORES, full_records, shown, statistics_of, variants
+from boards import SCORES, P, full_records, shown, statistics_of, variants
 from result_records import sts
 from speeds import measurement
 

@@ -148,7 +148,7 @@ def test_what_others_wrote_is_text_in_charts_too() -> None:
 
 @needs_extra
 def test_two_processes_make_the_same_bytes(tmp_path: Path) -> None:
-    write_board(tmp_path / "results")
+    write_board(tmp_path / "results", [r for r in full_records() if r.task == "sts17" and "cross" not in r.subset])
     program = "import sys; from harness.cli import main; main(sys.argv[1:])"
     for number in (1, 2):
         arguments = ["report", "--results", "results", "--html", f"{number}.html"]
