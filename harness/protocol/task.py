@@ -91,11 +91,13 @@ class OverviewColumn:
         heading: above the subset's name.
         subsets: names without tags, of which the first that was measured is shown; `avg-*` stands for all averages. Of
             several averages or stand-ins that one is shown that the task ranks by. Empty: every subset has a column.
+        short: the heading where there is little room; by default the heading. A note below the table says the metric.
     """
 
     metric: str
     heading: str
     subsets: tuple[str, ...] = ()
+    short: str = ""
 
 
 @dataclass(frozen=True)
@@ -124,11 +126,33 @@ class Display:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """A picture on a page.
+
+    Attributes:
+        file: its name below the results folder, an SVG.
+        says: what it shows, for who does not see it.
+        spec: makes its Vega-Lite specification (see `harness.charts`); called only where pictures can be drawn.
+    """
+
+    file: str
+    says: str
+    spec: Callable[[], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
 class Page:
-    """What a task adds to its page: parts in Markdown, and files that they show, by their name below the results."""
+    """What a task adds to its page.
+
+    Attributes:
+        parts: in Markdown.
+        files: that these show, by their name below the results.
+        pictures: that follow them.
+    """
 
     parts: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+    pictures: tuple[Picture, ...] = ()
 
 
 def no_averages(subsets: Iterable[str]) -> dict[str, tuple[str, ...]]:

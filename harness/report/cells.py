@@ -23,6 +23,7 @@ class Cell:
         interval: both ends, printed beside or below the value.
         is_best: whether the value is the best, or not significantly worse; printed bold.
         is_other_language: whether it is on a language that the encoder was not made for; printed with a mark.
+        link: the page of what the cell names, from the page that the table is on; only Markdown has it.
     """
 
     value: float | str | None
@@ -31,6 +32,7 @@ class Cell:
     interval: tuple[float, float] | None = None
     is_best: bool = False
     is_other_language: bool = False
+    link: str = ""
 
     @property
     def text(self) -> str:

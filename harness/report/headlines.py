@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from harness.core.names import Subset
-from harness.protocol.described import described, overview_columns, subset_order, task_order
+from harness.protocol.described import described, overview_columns, subset_order, task_order, title_of
 from harness.protocol.task import OverviewColumn
 from harness.report.cells import Column
 from harness.results.records import Result
@@ -46,6 +46,15 @@ def one_each(results: Sequence[Result]) -> list[tuple[Column, Key]]:
                 of_task = [(Column(heading, s), (task, s, metric)) for s in subset_order(task, sets)]
         found += of_task
     return found
+
+
+def short_column(key: Key) -> Column:
+    """The heading of a number in a table with little room: `BUCC mean@` of the average `avg@ntrex`."""
+    task, subset, metric = key
+    known = next((column for column in overview_columns(task) if column.metric == metric), None)
+    base, tag = Subset.parse(subset)
+    name = "mean" if base == "avg" else base.removeprefix("avg-")
+    return Column((known.short or known.heading) if known else title_of(task), name + ("@" if tag else ""))
 
 
 def _preferred(task: str, subsets: Sequence[str], metric: str, results: Sequence[Result]) -> str:

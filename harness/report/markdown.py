@@ -35,7 +35,9 @@ def _md_cell(cell: Cell, row: Row, is_key: bool) -> str:
         return cell.text
     if cell.kind == "code":
         return escaping.code(cell.text, in_table=True)
-    value = _emphasis(escaping.markdown(cell.text), cell.is_best, row.is_published or (is_key and row.is_average))
+    text = escaping.markdown(cell.text)
+    text = f"[{text}]({escaping.link_target(cell.link)})" if cell.link else text
+    value = _emphasis(text, cell.is_best, row.is_published or (is_key and row.is_average))
     return f"{value}<br><sub>{escaping.markdown(cell.interval_text)}</sub>" if cell.interval else value
 
 

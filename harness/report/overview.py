@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from harness.core.names import Subset
+from harness.core.names import Subset, is_name
 from harness.protocol.described import TAGS, metric_of, task_order
 from harness.report.cells import Cell, Column, Note, Row, Table
 from harness.report.figures import Figures, folded_note, other_language_note
-from harness.report.headlines import one_each
+from harness.report.headlines import one_each, short_column
 from harness.report.speed import Costs, cost_columns
-from harness.report.tables import encoder_labels, missing_note, rank_encoders, split_sample, tag_notes
+from harness.report.tables import encoder_labels, missing_note, rank_encoders, split_sample
 from harness.report.terminal import plain_text, wrapped
 from harness.results.records import Result
 from harness.results.statistics import Statistics
@@ -23,8 +23,11 @@ from harness.statistics.ranks import OverallRanks, overall_ranks
 
 WIDTH = 100
 """Columns of a terminal that the short form takes at most."""
+MOST_COLUMNS = 7
+"""Of the front page's table: what fits beside the encoders' names in the 830 pixels of a README."""
 _NAME = 30
 _RANK = "overall rank"
+_COST = "sentences/s: texts of two sentences, many at a time; MB: files on disk; measured on "
 
 
 @dataclass(frozen=True)
@@ -48,31 +51,65 @@ class Overview:
         """The columns with scores; there may be none."""
         return one_each(self.results)
 
-    @cached_property
+    @property
     def table(self) -> Table:
-        """All columns, with intervals and notes."""
+        """The table of the front page; see `front`."""
+        return self.front()
+
+    def front(self, folder: str = "", pages: str = "") -> Table:
+        """Seven columns at most, beside the encoder: of scores, of speed and of size. Intervals are on other pages.
+
+        Where there are more scores, those columns are left out that say least, and a note names them.
+
+        folder: of the pages, from that of the table; with a `/` at its end, or empty.
+        pages: of encoders, below that; empty: no links.
+        """
+        room = MOST_COLUMNS - (2 if self._costs else 0)
+        keys = list(self._keys)
+        while len(keys) > room:
+            keys.remove(_least(keys))
         figures = Figures(self._board)
-        rows = [
-            Row(
-                (Cell(self._labels[encoder]), *self._rank(encoder), *(figures.cell(encoder, key) for key in self._keys))
-            )
-            for encoder in self._encoders
+        rows = []
+        for encoder in self._encoders:
+            link = f"{folder}{pages}/{encoder}.md" if pages and is_name(encoder) else ""
+            scores = [replace(figures.cell(encoder, key), interval=None) for key in keys]
+            speed, _, _, disk, *_ = self._costs.cells(encoder)
+            costs = [speed, disk] if self._costs else []
+            label = Cell(self._labels[encoder], link=link)
+            rows.append(Row((self._costs.marked(label, encoder), *scores, *costs)))
+        columns = [Column("encoder", is_number=False), *map(short_column, keys)]
+        columns += [Column("sentences/s"), Column("MB")] if self._costs else []
+        table = Table(self._title, tuple(columns), tuple(rows))
+        left_out = [short_column(key).label for key in self._keys if key not in keys]
+        notes = [
+            *([Note(self._order_note)] if self._order_note else []),
+            Note(_meaning(keys)),
+            *(Note(text) for text in _stand_ins(keys)),
+            *folded_note(self.folded),
+            *self._marks,
+            *missing_note(table),
+            *(note for note in figures.legend() if not note.text.startswith("[low, high]")),
+            *([Note(f"no room for: {', '.join(left_out)}; the pages of the tasks have them")] if left_out else []),
+            *([Note(f"{_COST}{self._costs.setup}")] if self._costs else []),
+            *self._costs.footnotes,
         ]
-        heads = (Column("encoder", is_number=False), *self._rank_head, *(column for column, _ in self.columns))
-        table = Table(self._title, heads, tuple(rows))
-        table = replace(
-            table,
-            notes=(
-                *folded_note(self.folded),
-                *self._marks,
-                *missing_note(table),
-                *tag_notes(subset for _, subset, _ in self._keys),
-                *([Note(self._order_note)] if self._order_note else []),
-                *(Note(text) for text in self._rank_notes),
-                *figures.legend(),
-            ),
-        )
-        return self._costs.beside(table, self._encoders) if self._costs else table
+        return replace(table, notes=tuple(notes))
+
+    @property
+    def rank_table(self) -> Table | None:
+        """The overall rank of each encoder with its interval, and its rank in each column; None if nobody has one."""
+        ranks, keys = self._ranks.ranks, self._ranks.keys
+        if not ranks:
+            return None
+        rows = []
+        for encoder in (name for name in self._encoders if name in ranks):
+            places = [Cell(self._ranks.of_column[key][encoder], "rank") for key in keys]
+            rows.append(Row((Cell(encoder), *self._rank(encoder), *places)))
+        heads = (Column("encoder", is_number=False), Column(_RANK), *map(short_column, keys))
+        table = Table("Overall rank", heads, tuple(rows))
+        absent = [name for name in self._encoders if name not in ranks]
+        without = [Note(f"without a rank, since a column is missing: {', '.join(absent)}")] if absent else []
+        return replace(table, notes=(*(Note(text) for text in self._rank_notes), *without))
 
     def short(self, width: int) -> str:
         """What fits on a screen of `width` characters, as plain text: no intervals of scores, and two of the costs.
@@ -126,11 +163,7 @@ class Overview:
         if any(cell.is_other_language for cell in cells):
             notes.append(other_language_note().plain)
         notes += [note.plain for note in missing_note(table)]
-        by_tag: dict[str, list[str]] = {}
-        for subset in (subset for _, subset, _ in self._keys if Subset.parse(subset).tag):
-            by_tag.setdefault(Subset.parse(subset).tag, []).append(subset)
-        for tag, subsets in by_tag.items():
-            notes.append(f"@: {', '.join(dict.fromkeys(subsets))}: {TAGS.get(tag, 'a stand-in for the published set')}")
+        notes += _stand_ins(self._keys)
         if self._costs:
             notes.append(f"sent./s: sentences a second; MB: on disk; {self._costs.setup}")
             notes += [note.plain for note in self._costs.footnotes]
@@ -250,6 +283,29 @@ def overviews(
         left_out = [result for result in folded if Subset.parse(result.subset).is_sample is is_sample]
         found.append(Overview(part, statistics, left_out, measured))
     return [overview for overview in found if overview.columns]
+
+
+def _stand_ins(keys: Sequence[Key]) -> list[str]:
+    """What the `@` of a short heading stands for, a line a tag."""
+    by_tag: dict[str, list[str]] = {}
+    for subset in (subset for _, subset, _ in keys if Subset.parse(subset).tag):
+        by_tag.setdefault(Subset.parse(subset).tag, []).append(subset)
+    return [
+        f"@: {', '.join(dict.fromkeys(subsets))}: {TAGS.get(tag, 'a stand-in for the published set')}"
+        for tag, subsets in by_tag.items()
+    ]
+
+
+def _meaning(keys: Sequence[Key]) -> str:
+    """What short headings stand for: `BUCC: f1_train of bucc on avg@ntrex`."""
+    subsets: dict[tuple[str, str, str], list[str]] = {}
+    for key in keys:
+        task, subset, metric = key
+        subsets.setdefault((short_column(key).head, task, metric), []).append(subset)
+    return "; ".join(
+        f"{head}: {metric_of(task, metric).heading} of {task} on {', '.join(names)}"
+        for (head, task, metric), names in subsets.items()
+    )
 
 
 def _least(keys: Sequence[Key]) -> Key:

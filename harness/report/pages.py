@@ -6,22 +6,27 @@ They are made from the records, their statistics, and the published figures for 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from harness import charts
 from harness.core import escaping
 from harness.core.errors import InputError
 from harness.core.files import refuse_special, refuse_way_out, write_atomically
 from harness.core.names import Subset, check_name
 from harness.protocol.described import described, subset_order, task_order, title_of
 from harness.protocol.languages import chosen_languages, is_on, languages_of, on_languages
-from harness.protocol.task import Page, Task
+from harness.protocol.task import Page, Picture, Task
 from harness.published import PublishedScore, published_scores
 from harness.published.mteb_import import imported_scores
 from harness.report.cells import Cell, Column, Row, Table
 from harness.report.commands import commands
+from harness.report.encoder_page import FOLDER as ENCODERS
+from harness.report.encoder_page import encoder_pages
 from harness.report.markdown import markdown, markdown_grid
 from harness.report.overview import overviews
+from harness.report.pictures import FOLDER as PICTURES
+from harness.report.pictures import cost_pictures, draw, language_picture, markdown_picture
 from harness.report.provenance import provenance
 from harness.report.published import published_boards
 from harness.report.speed import speed_page
@@ -35,7 +40,6 @@ from harness.speed.store import Measurement, SpeedStore
 
 BEGIN = "<!-- leaderboard:begin -->"
 END = "<!-- leaderboard:end -->"
-_PUBLISHED = "published.md"
 _SPEED = "speed.md"
 _SWEEP = "sweep.md"
 _GENERATED = "<!-- Made by `leaderboard report` from the records; edits are lost. -->"
@@ -68,13 +72,14 @@ def outdated(store: ResultStore, readme: Path | None = None, languages: Sequence
     scores = [*published_scores(), *imported_scores(store.root)]
     if (codes := chosen_languages(languages)) is not None:
         scores = [score for score in scores if is_on(languages_of(score), codes)]
-    pages = make_pages(results, folder, scores, statistics, measured, languages)
+    there = {path.relative_to(store.root).as_posix() for path in (store.root / PICTURES).glob("*.svg")}
+    pages = make_pages(results, folder, scores, statistics, measured, languages, there)
     new = {refuse_way_out(store.root / name, store.root): text.encode() for name, text in pages.items()}
     if readme is not None:
         text = read_readme(readme)
         if BEGIN in text or END in text:
             relative = os.path.relpath(store.root, readme.parent).replace(os.sep, "/")
-            block = _readme_block(results, statistics, relative, measured)
+            block = _readme_block(results, statistics, relative, measured, there)
             new[readme] = _between_markers(readme, text, block).encode()
     return {path: content for path, content in new.items() if not path.is_file() or path.read_bytes() != content}
 
@@ -101,47 +106,79 @@ def make_pages(
     statistics: Mapping[str, Statistics] | None = None,
     measured: Sequence[Measurement] = (),
     languages: Sequence[str] = (),
+    there: Collection[str] = (),
 ) -> dict[str, str]:
     """By file name, the content of the overview (`README.md`), of each task's page (`TASK.md`) and of its pictures.
 
     Args:
         folder: name of the results folder, for the commands that repeat the measurements.
-        scores: published figures. A task measured on more than the bundled sample has them on its page; those of tasks
-            that were not measured go to `published.md`.
+        scores: published figures. A task measured on more than the bundled sample has those of the sets that were
+            measured on its page, and of sets that stand-ins stand in for.
         statistics: by task, those of these results.
         measured: what encoders cost; all of it goes to `speed.md`.
         languages: those that these results were chosen by, which the pages say.
+        there: the files that the results folder has: pictures among them stay where none can be drawn.
     """
     known = statistics or {}
     everything = results
     results, folded = fold(everything)
     tasks = task_order(result.task for result in results)
-    pages = {}
+    of_costs, pages = draw(cost_pictures(everything, known, measured), there)
     for task in tasks:
         check_name(task, "task")
         of_task = [result for result in results if result.task == task]
-        published = [score for score in scores if score.task == task] if _is_real(of_task) else []
+        published = _of_measured(scores, of_task) if _is_real(of_task) else []
         page = make(of_task, known.get(task, Statistics())) if (make := _page_of(task)) else Page()
+        by_language = language_picture(task, of_task, known)
+        pictures, files = draw([*([by_language] if by_language else []), *page.pictures], there)
+        parts = [*page.parts, *map(markdown_picture, pictures)]
         left_out = [result for result in folded if result.task == task]
         repeat = commands(of_task, [task], folder, languages)
-        pages[f"{task}.md"] = _task_page(task, of_task, published, known, page.parts, left_out, repeat)
-        pages |= page.files
-    others = [score for score in scores if score.task not in tasks] if _is_real(results) else []
-    if others:
-        pages[_PUBLISHED] = _published_page(others)
+        pages[f"{task}.md"] = _task_page(task, of_task, published, known, parts, left_out, repeat)
+        pages |= files | dict(page.files)
+    pages |= encoder_pages(results, known, measured, _GENERATED)
     if measured:
-        pages[_SPEED] = speed_page(measured, _GENERATED)
+        pages[_SPEED] = speed_page(measured, _GENERATED, [markdown_picture(picture) for picture in of_costs])
     if folded:
         repeat = commands(folded, task_order(result.task for result in folded), folder, languages)
         pages[_SWEEP] = _sweep_page(everything, folded, known, repeat)
-    more = {
-        _SPEED: "What encoders cost",
-        _SWEEP: "Cut and quantised vectors",
-        _PUBLISHED: "Published figures of what was not measured here",
-    }
+    more = {_SPEED: "What encoders cost", _SWEEP: "Cut and quantised vectors"}
     links = {file: title for file, title in more.items() if file in pages}
     repeat = commands(results, tasks, folder, languages)
-    return {"README.md": _overview_page(results, known, folded, measured, links, repeat), **pages}
+    front = _front(results, known, folded, measured, of_costs[:1])
+    return {"README.md": _overview_page(results, known, front, links, repeat), **pages}
+
+
+def _of_measured(scores: Iterable[PublishedScore], results: Sequence[Result]) -> list[PublishedScore]:
+    """The published figures of one task's sets that were measured, or that a stand-in was measured for."""
+    measured = {(result.task, Subset.parse(result.subset).base) for result in results}
+    return [score for score in scores if (score.task, score.subset) in measured]
+
+
+def _front(
+    results: Sequence[Result],
+    statistics: Mapping[str, Statistics],
+    folded: Sequence[Result],
+    measured: Sequence[Measurement],
+    pictures: Sequence[Picture],
+) -> Callable[[str, int], list[str]]:
+    """What the front page and a README begin with, as a function of the folder of the pages and the level of headings.
+
+    That is the table over all tasks, of real data if there is some, and a picture; without a column for that table the
+    tables of the tasks.
+    """
+    found = overviews(results, statistics, folded, measured)
+
+    def front(folder: str, level: int) -> list[str]:
+        tables = [one.front(folder, ENCODERS) for one in found[:1]] or boards(
+            results, statistics=statistics, folded=folded
+        )
+        return [
+            *(markdown(table, level=level) for table in tables),
+            *(markdown_picture(picture, folder) for picture in pictures),
+        ]
+
+    return front
 
 
 def _page_of(task: str) -> Callable[[Sequence[Result], Statistics], Page] | None:
@@ -153,15 +190,6 @@ def _page_of(task: str) -> Callable[[Sequence[Result], Statistics], Page] | None
 def _is_real(results: Sequence[Result]) -> bool:
     """Whether some result is not of the bundled sample."""
     return any(not Subset.parse(result.subset).is_sample for result in results)
-
-
-def _published_page(scores: Sequence[PublishedScore]) -> str:
-    return _join(
-        _GENERATED,
-        "# Published figures of what was not measured here",
-        "[All tasks](README.md)",
-        *(markdown(table, level=2) for table in published_boards([], scores)),
-    )
 
 
 def _sweep_page(
@@ -184,21 +212,25 @@ def _sweep_page(
 def _overview_page(
     results: Sequence[Result],
     statistics: Mapping[str, Statistics],
-    folded: Sequence[Result],
-    measured: Sequence[Measurement],
+    front: Callable[[str, int], list[str]],
     links: Mapping[str, str],
     repeat: str,
 ) -> str:
     """links: by file, the titles of the pages that are of no task. repeat: the commands that measure it again."""
     tasks = task_order(result.task for result in results)
     others = [f"- [{title}]({file})" for file, title in links.items()]
+    found = overviews(results, statistics, [], [])
+    ranks = [table for one in found[:1] if (table := one.rank_table)]
+    samples = [markdown(one.table, level=2) for one in found[1:]]
     return _join(
         _GENERATED,
         "# Results",
-        "Every number was measured with this harness; the records are in `records/`. The columns that are not shown "
-        "here are on the pages of the tasks.",
+        *front("", 2),
+        "Every number was measured with this harness; the records are in `records/`. Intervals, other sets and metrics "
+        "are on the pages of the tasks, and all of an encoder on its own:",
         "\n".join([*(f"- {_link(task)}" for task in tasks), *others]),
-        *(markdown(one.table, level=2) for one in overviews(results, statistics, folded, measured)),
+        *(markdown(table, level=2) for table in ranks),
+        *samples,
         "## How to repeat it",
         repeat,
         "## Protocols",
@@ -259,16 +291,21 @@ def _signatures(results: Sequence[Result], statistics: Mapping[str, Statistics])
 
 
 def _readme_block(
-    results: Sequence[Result], statistics: Mapping[str, Statistics], folder: str, measured: Sequence[Measurement]
+    results: Sequence[Result],
+    statistics: Mapping[str, Statistics],
+    folder: str,
+    measured: Sequence[Measurement],
+    there: Collection[str],
 ) -> str:
-    results, folded = fold(results)
+    everything = results
+    results, folded = fold(everything)
     pages = ", ".join(_link(task, folder) for task in task_order(result.task for result in results))
-    # The bundled sample is shown only if there is nothing else.
-    tables = (markdown(one.table, level=3) for one in overviews(results, statistics, folded, measured)[:1])
+    shown = [p for p in cost_pictures(everything, statistics, measured)[:1] if charts.is_available() or p.file in there]
+    parts = _front(results, statistics, folded, measured, shown)(f"{folder}/", 3)
     if measured:
         pages += f", [what encoders cost]({escaping.link_target(f'{folder}/{_SPEED}')})"
     more = f"More: [all results and how to repeat them]({escaping.link_target(f'{folder}/README.md')}), {pages}."
-    return _join(*tables, more).replace("<!--", "<! --")  # a marker in a name must not count
+    return _join(*parts, more).replace("<!--", "<! --")  # a marker in a name must not count
 
 
 def _link(task: str, folder: str = "") -> str:

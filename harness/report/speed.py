@@ -268,8 +268,11 @@ def cost_table(results: Sequence[Result], measured: Sequence[Measurement]) -> Ta
     return costs.beside(Table("Cost", (Column("encoder", is_number=False),), rows), encoders)
 
 
-def speed_page(measured: Sequence[Measurement], head: str) -> str:
-    """The page with all measurements, setup by setup; in each the fastest first. `head`: its first line."""
+def speed_page(measured: Sequence[Measurement], head: str, pictures: Sequence[str] = ()) -> str:
+    """The page with all measurements, setup by setup; in each the fastest first.
+
+    head: its first line. pictures: to stand before the tables, in Markdown.
+    """
     by_setup: dict[str, list[Measurement]] = {}
     for one in sorted(measured, key=lambda one: one.encoder):
         by_setup.setdefault(setup_text(one), []).append(one)
@@ -277,6 +280,7 @@ def speed_page(measured: Sequence[Measurement], head: str) -> str:
         head,
         "# What encoders cost",
         "Measured by `leaderboard speed`; the files are in `speed/`. [Scores](README.md)",
+        *pictures,
     ]
     for setup, of_setup in sorted(by_setup.items()):
         ordered = sorted(of_setup, key=_seconds_a_text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from math import isnan, nan
 from typing import NamedTuple
@@ -31,6 +31,7 @@ class OverallRanks:
     Attributes:
         ranks: by encoder, of those that have a score in every ranked column; empty if these are fewer than two.
         keys: the ranked columns.
+        of_column: by column, the rank of each of these encoders in it.
         level: of the intervals.
         n_tests: of two encoders in a column; 0: nothing was tested.
         n_separated: of these tests, how many are significant after the correction.
@@ -43,6 +44,7 @@ class OverallRanks:
     n_tests: int
     n_separated: int
     smallest_p: float
+    of_column: Mapping[Key, Mapping[str, float]] = field(default_factory=dict)
 
 
 def overall_ranks(board: Board, keys: Sequence[Key]) -> OverallRanks:
@@ -84,7 +86,15 @@ def overall_ranks(board: Board, keys: Sequence[Key]) -> OverallRanks:
         highs[place][better] -= 1
     ranks = [_ranks(column) for column in scores]
     means = {name: OverallRank(*(_mean(parts, name) for parts in (ranks, lows, highs))) for name in names}
-    return OverallRanks(means, ranked, round(1 - alpha, 12), len(p), len(separated), min(p.values(), default=nan))
+    return OverallRanks(
+        means,
+        ranked,
+        round(1 - alpha, 12),
+        len(p),
+        len(separated),
+        min(p.values(), default=nan),
+        dict(zip(ranked, ranks, strict=True)),
+    )
 
 
 def _results(board: Board, key: Key) -> dict[str, Result]:

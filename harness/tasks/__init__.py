@@ -1,7 +1,7 @@
 """The tasks, one file each. Installed packages add theirs through the entry points `harness.tasks`."""
 
 from harness.protocol import all_tasks, get_task, task_names
-from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Page, Rows, Task
+from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Page, Picture, Rows, Task
 
 __all__ = [
     "Display",
@@ -9,6 +9,7 @@ __all__ = [
     "Metric",
     "OverviewColumn",
     "Page",
+    "Picture",
     "Rows",
     "Task",
     "all_tasks",

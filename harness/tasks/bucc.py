@@ -242,6 +242,6 @@ bucc = Task(
         "f1_train. The average is the unweighted mean over the four pairs.",
         subsets=(*PAIRS, "avg"),
         ranking=("avg",),
-        overview=(OverviewColumn("f1_train", "BUCC f1_train", ("avg",)),),
+        overview=(OverviewColumn("f1_train", "BUCC f1_train", ("avg",), "BUCC"),),
     ),
 )

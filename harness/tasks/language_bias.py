@@ -192,7 +192,7 @@ language_bias = Task(
         subsets=tuple(GROUPS),
         ranking=("ten", "official6"),
         rank_by="actual",
-        overview=(OverviewColumn("difference", "language bias", ("ten", "official6")),),
+        overview=(OverviewColumn("difference", "language bias", ("ten", "official6"), "bias"),),
     ),
     detail=detail,
     page=page,

@@ -137,8 +137,8 @@ tatoeba = Task(
         "accuracy is the share of sentences whose translation is found, from English to the language (en->xx) and "
         "back (xx->en).",
         subsets=("avg-paper", "avg-xtreme", "avg-student", "avg-all"),
-        ranking=("avg-all", "avg-xtreme", "avg-student", "avg-paper"),
-        overview=(OverviewColumn("accuracy_xx_en", "Tatoeba xx->en", ("avg-*",)),),
+        ranking=("avg-student", "avg-all", "avg-xtreme", "avg-paper"),
+        overview=(OverviewColumn("accuracy_xx_en", "Tatoeba xx->en", ("avg-*",), "Tatoeba"),),
         turn_above=8,
         names={code: language.name for code, language in languages().items()},
     ),

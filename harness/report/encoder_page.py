@@ -1,0 +1,197 @@
+"""A page for each encoder: what it is and costs, where it is strong and weak by the tests, and all its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import isnan
+
+from harness.core import escaping
+from harness.core.names import Subset, is_name
+from harness.protocol.described import is_average, metric_of, metric_order, subset_order, task_order, title_of
+from harness.report.cells import Cell, Column, Note, Row, Table, p_text
+from harness.report.figures import Figures, shortened
+from harness.report.headlines import one_each
+from harness.report.markdown import markdown
+from harness.report.provenance import provenance
+from harness.report.speed import setup_text
+from harness.report.tables import tag_notes
+from harness.results.records import Result
+from harness.results.statistics import Statistics
+from harness.speed.store import Measurement, choose, figure
+from harness.statistics.board import Board, Key
+from harness.statistics.candidates import facts_of
+
+FOLDER = "encoders"
+_LISTED = 12
+
+
+def encoder_pages(
+    results: Sequence[Result],
+    statistics: Mapping[str, Statistics],
+    measured: Sequence[Measurement],
+    head: str,
+) -> dict[str, str]:
+    """By file name below the results folder, the pages of all encoders whose names can name a file.
+
+    Args:
+        results: of full vectors.
+        statistics: by task, those of these results.
+        measured: what encoders cost.
+        head: first line of a page.
+    """
+    board = Board(results, statistics)
+    keys = [key for _, key in one_each([r for r in results if not Subset.parse(r.subset).is_sample] or results)]
+    encoders = sorted({result.encoder for result in results})
+    return {
+        f"{FOLDER}/{encoder}.md": _page(encoder, results, board, keys, measured, head)
+        for encoder in encoders
+        if is_name(encoder)
+    }
+
+
+def _page(
+    encoder: str,
+    results: Sequence[Result],
+    board: Board,
+    keys: Sequence[Key],
+    measured: Sequence[Measurement],
+    head: str,
+) -> str:
+    own = [result for result in results if result.encoder == encoder]
+    strengths = _strengths(encoder, own, board)
+    parts = [
+        head,
+        f"# {escaping.markdown(encoder)}",
+        "[All encoders and tasks](../README.md)",
+        markdown(_card(encoder, results, measured), level=2),
+        *([markdown(standings, level=2)] if (standings := _standings(encoder, board, keys)) else []),
+        *([markdown(strengths, level=2)] if strengths else []),
+        *(markdown(_scores(task, own, board), level=2) for task in task_order(result.task for result in own)),
+        "## Provenance",
+        *provenance(own),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _card(encoder: str, results: Sequence[Result], measured: Sequence[Measurement]) -> Table:
+    """What is known of it beside its scores."""
+    facts = facts_of(results, measured)[encoder]
+    chosen, _ = choose(measured, {(result.encoder, result.fingerprint) for result in results})
+    one = chosen.get(encoder)
+    memory = figure(one.memory_mb) if one else None
+    alone, many = (one.cell("alone"), one.cell("own")) if one else (None, None)
+    specs = sorted({result.spec for result in results if result.encoder == encoder} - {""})
+    lines = [
+        *([("spec", _code(spec)) for spec in specs] or [("spec", Cell("measured through the Python API"))]),
+        ("languages", Cell(" ".join(sorted(facts.languages)) if facts.languages else None)),
+        ("licence", Cell(facts.licence)),
+        ("MB on disk", Cell(None if facts.size_bytes is None else facts.size_bytes / 1e6, "score")),
+        ("parameters", Cell(one.n_parameters if one else None, "count")),
+        ("dimensions", Cell(one.dim if one else None, "count")),
+        ("bytes of a vector", Cell(facts.vector_bytes, "count")),
+        ("most tokens", Cell(one.max_length if one else None, "count")),
+        ("sentences/s", Cell(many.sentences_per_s.median if many else None, "count")),
+        ("ms for one text alone", Cell(alone.ms if alone else None, shown=f"{alone.ms:.2g}" if alone else "")),
+        ("MB of memory, peak", Cell(memory.median if memory else None, "count")),
+        ("measured on", Cell(setup_text(one) if one else None)),
+    ]
+    rows = [Row((Cell(name), cell)) for name, cell in lines]
+    columns = (Column("", is_number=False), Column("", is_number=False, is_prose=True))
+    notes = (
+        Note("languages: that it was made for (ISO 639); licence: of the weights; –: not known"),
+        Note("sentences/s: of two sentences each, many at a time"),
+    )
+    return Table("Card", columns, tuple(rows), notes)
+
+
+def _code(text: str) -> Cell:
+    return Cell(text, "code")
+
+
+def _standings(encoder: str, board: Board, keys: Iterable[Key]) -> Table | None:
+    """Its numbers of the front page: the value, the place among all encoders, and the test against the best."""
+    figures = Figures(board)
+    rows = []
+    for key in keys:
+        task, subset, metric = key
+        values = {e: r.metrics[metric] for e, r in board.results(task, subset).items() if metric in r.metrics}
+        if encoder not in values:
+            continue
+        standing = board.standing(key)
+        place = leader = p = None
+        if metric_of(task, metric).is_ranked and len(values) > 1:
+            place = f"{1 + sum(v > values[encoder] for v in values.values())} of {len(values)}"
+            leader = standing.leader if encoder not in standing.equals else None
+            p = p_text(standing.p[encoder]) if encoder in standing.p and not isnan(standing.p[encoder]) else None
+        what = f"{title_of(task)}, {subset}: {metric_of(task, metric).heading}"
+        rows.append(Row((Cell(what), figures.cell(encoder, key), Cell(place), Cell(leader), Cell(p))))
+    heads = (
+        Column("", is_number=False),
+        Column("x 100"),
+        Column("place"),
+        Column("best", is_number=False),
+        Column("p against it"),
+    )
+    return Table("Where it stands", heads, tuple(rows), tuple(figures.legend())) if rows else None
+
+
+def _strengths(encoder: str, own: Sequence[Result], board: Board) -> Table | None:
+    """By task: the sets on which it is among the best, and those on which it is significantly worse than the best."""
+    rows = []
+    for task in task_order(result.task for result in own):
+        metrics = metric_order(task, {m for r in own if r.task == task for m in r.metrics})
+        metric = next((m for m in metrics if metric_of(task, m).is_ranked and metric_of(task, m).is_main), None)
+        strong, weak = [], []
+        sets = subset_order(task, (r.subset for r in own if r.task == task and not is_average(r.subset)))
+        for subset in sets if metric else []:
+            standing = board.standing((task, subset, metric or ""))
+            if encoder in standing.best:
+                strong.append(subset)
+            elif encoder in standing.p:
+                weak.append(subset)
+        if strong or weak:
+            label = f"{title_of(task)}, {metric_of(task, metric or '').heading}"
+            rows.append(Row((Cell(label), _listed(strong), _listed(weak))))
+    heads = (
+        Column("", is_number=False),
+        Column("among the best", is_number=False, is_prose=True),
+        Column("worse than the best", is_number=False, is_prose=True),
+    )
+    notes = (
+        Note("among the best: the highest score, or not significantly worse than it"),
+        Note("worse: by the paired test on the same items, corrected by Holm over the encoders of a set"),
+    )
+    return Table("Strong and weak", heads, tuple(rows), notes) if rows else None
+
+
+def _listed(subsets: Sequence[str]) -> Cell:
+    if not subsets:
+        return Cell(None, shown="on none")
+    return Cell(f"{len(subsets)}: {shortened(subsets, _LISTED)}")
+
+
+def _scores(task: str, own: Sequence[Result], board: Board) -> Table:
+    """All of its numbers of a task: a row a subset, columns are metrics."""
+    of_task = {result.subset: result for result in own if result.task == task}
+    subsets = subset_order(task, of_task)
+    metrics = metric_order(task, {metric for result in of_task.values() for metric in result.metrics})
+    figures = Figures(board)
+    encoder = own[0].encoder
+    rows = [
+        Row(
+            (
+                Cell(subset),
+                Cell(of_task[subset].n, "count"),
+                *(figures.cell(encoder, (task, subset, metric)) for metric in metrics),
+            ),
+            is_average(subset),
+        )
+        for subset in subsets
+    ]
+    columns = (
+        Column("subset", is_number=False),
+        Column("n"),
+        *(Column(metric_of(task, metric).heading) for metric in metrics),
+    )
+    notes = [*tag_notes(subsets), *figures.legend("row")]
+    return Table(f"{title_of(task)}, all scores", columns, tuple(rows), tuple(notes))
