@@ -21,6 +21,7 @@ from harness.core.names import Subset
 from harness.protocol.described import task_order, title_of
 from harness.published import PublishedScore
 from harness.report.overview import overviews
+from harness.report.pages import of_measured
 from harness.report.published import published_boards
 from harness.results.selection import fold
 
@@ -136,21 +137,20 @@ def _verdicts(columns: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _table(shown: Shown) -> str:
-    """The table over all tasks as it stands in the Markdown page: what a browser without JavaScript shows."""
+    """The table over all tasks as it stands on the front page: what a browser without JavaScript shows."""
     full, folded = fold(shown.results)
     found = overviews(full, shown.statistics, folded, shown.measured)
-    return "".join(html_table(one.table) for one in found)
+    tables = [table for one in found for table in (one.front(), one.rank_table) if table]
+    return "".join(map(html_table, tables))
 
 
 def _published(shown: Shown, scores: Sequence[PublishedScore]) -> str:
-    """Tables of published figures of the tasks that were measured on more than the bundled sample."""
-    full, _ = fold(shown.results)
-    measured = {result.task for result in full if not Subset.parse(result.subset).is_sample}
+    """Tables of published figures, of the sets that were measured here, or whose stand-ins were."""
+    full = [result for result in fold(shown.results)[0] if not Subset.parse(result.subset).is_sample]
     blocks = []
-    for task in task_order(measured):
-        tables = published_boards(
-            [r for r in full if r.task == task], [s for s in scores if s.task == task], statistics=shown.statistics
-        )
+    for task in task_order(result.task for result in full):
+        of_task = [result for result in full if result.task == task]
+        tables = published_boards(of_task, of_measured(scores, of_task), statistics=shown.statistics)
         if tables:
             inner = "".join(map(html_table, tables))
             blocks.append(f"<details><summary>{escaping.xml(title_of(task))}</summary>{inner}</details>")

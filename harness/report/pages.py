@@ -127,7 +127,7 @@ def make_pages(
     for task in tasks:
         check_name(task, "task")
         of_task = [result for result in results if result.task == task]
-        published = _of_measured(scores, of_task) if _is_real(of_task) else []
+        published = of_measured(scores, of_task) if _is_real(of_task) else []
         page = make(of_task, known.get(task, Statistics())) if (make := _page_of(task)) else Page()
         by_language = language_picture(task, of_task, known)
         pictures, files = draw([*([by_language] if by_language else []), *page.pictures], there)
@@ -149,7 +149,7 @@ def make_pages(
     return {"README.md": _overview_page(results, known, front, links, repeat), **pages}
 
 
-def _of_measured(scores: Iterable[PublishedScore], results: Sequence[Result]) -> list[PublishedScore]:
+def of_measured(scores: Iterable[PublishedScore], results: Sequence[Result]) -> list[PublishedScore]:
     """The published figures of one task's sets that were measured, or that a stand-in was measured for."""
     measured = {(result.task, Subset.parse(result.subset).base) for result in results}
     return [score for score in scores if (score.task, score.subset) in measured]
