@@ -16,6 +16,8 @@ from harness.data.families import family
 from harness.protocol.languages import PIVOT
 
 _MOST_LINES, _FEWEST, _IN_FAMILIES = 130, 3, 25
+_NAMED = 60
+"""Points that have names, at most, beside those of the front."""
 _KINDS = {"speed": "speed", "size": "disk", "bytes": "bytes"}
 """How the page calls a kind of cost, and how `harness.charts` does."""
 
@@ -69,6 +71,8 @@ def _costs(data: Mapping[str, Any], place: int) -> dict[str, Any]:
     for kind, name in _KINDS.items():
         rows = [row for cell in data["cells"][place] if (row := _row(data, cell, kind)) is not None]
         if sum(not row["is_small"] for row in rows) > 1:
+            if len(rows) > _NAMED:
+                rows = [{**row, "is_small": True} for row in rows]
             drawn[kind] = charts.quality_and_cost(rows, charts.COSTS[name], quality=data["columns"][place]["label"])
     return drawn
 

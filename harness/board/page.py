@@ -73,8 +73,8 @@ def page(shown: Shown, around: Around) -> str:
         "protocols": _protocols(data["tasks"]),
         "data": script_json(_visible(data)),
         "app": f'<script type="module">{scripts["app"]}</script>',
-        # After the rest: the table is of use before a megabyte of charts has been read.
-        "bundle": f'<script type="module">{bundle}</script>' if bundle else "",
+        # Inert until a script starts it: the table is of use before a megabyte of charts has been read.
+        "bundle": f'<script type="text/plain" id="library">{bundle}</script>' if bundle else "",
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _file("page.html"))
 

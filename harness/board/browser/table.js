@@ -75,7 +75,8 @@ function scoreCell(column, encoder) {
   const isBest = cell.flags & BEST;
   const text = ((cell.flags & OTHER_LANGUAGE) ? "\u2020" : "") + score(cell.value, column.kind);
   return element("td", { class: isBest ? "number best" : "number" },
-    element("button", { type: "button", class: "num", tabindex: "-1", "data-cell": `${encoder.place} ${column.place}` },
+    // No `button`: thousands of them take a browser several times as long to lay out.
+    element("span", { role: "button", class: "num", tabindex: "-1", "data-cell": `${encoder.place} ${column.place}` },
       isBest ? element("b", {}, text) : text, isBest ? element("span", { class: "sr" }, " best, or not significantly worse") : "",
       cell.low != null && element("small", {}, interval(cell, column.kind))));
 }
@@ -103,41 +104,61 @@ function row(encoder, columns, n, isVariant) {
   return made;
 }
 
+// A browser lays out the whole table after a sort: of hundreds of encoders the first ones are shown, and a button has
+// the others.
+const AT_ONCE = 80;
+let isWhole = false;
 let body = null;
 let rows = new Map();
 
+// The rows of the first encoders in their order, each made once.
+function orderedRows(columns, { roots, variants }) {
+  const shown = isWhole ? roots.length : AT_ONCE;
+  return sorted(roots, columns).slice(0, shown).flatMap((encoder) => {
+    if (!rows.has(encoder.place)) {
+      const of = variants.get(encoder.place) ?? [];
+      const isOpen = state.variants || opened.has(encoder.place);
+      rows.set(encoder.place, [row(encoder, columns, of.length, encoder.base != null), ...(isOpen ? of.map((one) => row(one, columns, 0, true)) : [])]);
+    }
+    return rows.get(encoder.place);
+  });
+}
+
+function showRows(columns, encoders) {
+  body.replaceChildren(...orderedRows(columns, encoders));
+  body.querySelectorAll('.num[tabindex="0"]').forEach((number) => number.setAttribute("tabindex", "-1"));
+  body.querySelector(".num")?.setAttribute("tabindex", "0");
+  const rest = isWhole ? 0 : Math.max(0, encoders.roots.length - AT_ONCE);
+  $("rest").hidden = !rest;
+  $("rest").textContent = `Show ${rest} more`;
+}
+
 function drawTable() {
   const { columns } = shownColumns();
-  const { roots, variants } = shownEncoders(columns);
+  const encoders = shownEncoders(columns);
+  const focused = document.activeElement?.closest?.("#table [data-sort]")?.dataset.sort;
   rows = new Map();
   body = element("tbody");
   const table = element("table", { class: "scores" }, element("caption", { class: "sr" }, "Scores of encoders"), head(columns), body);
-  for (const encoder of roots) {
-    const of = variants.get(encoder.place) ?? [];
-    rows.set(encoder.place, [row(encoder, columns, of.length, encoder.base != null),
-      ...(state.variants || opened.has(encoder.place) ? of.map((one) => row(one, columns, 0, true)) : [])]);
-  }
-  body.append(...sorted(roots, columns).flatMap((encoder) => rows.get(encoder.place)));
-  const focused = document.activeElement?.closest?.("#table [data-sort]")?.dataset.sort;
+  showRows(columns, encoders);
   fill("table", box("Table of scores", table));
-  body.querySelector(".num")?.setAttribute("tabindex", "0");
-  const top = table.tHead.rows[0].getBoundingClientRect().height;
-  table.style.setProperty("--head", top + "px");
-  if (focused) [...table.querySelectorAll("[data-sort] button")].find((button) => button.parentNode.dataset.sort === focused)?.focus();
-  drawLegend(columns, roots);
+  table.style.setProperty("--head", table.tHead.rows[0].getBoundingClientRect().height + "px");
+  focusHead(table, focused);
+  drawLegend(columns, encoders.roots);
 }
 
-// Sorting only moves rows, and draws the heads again.
+// Sorting moves rows, and draws the heads again.
 function sortTable() {
   const { columns } = shownColumns();
-  const { roots } = shownEncoders(columns);
   const table = body.parentNode;
-  const focused = document.activeElement?.closest?.("[data-sort]")?.dataset.sort;
-  body.replaceChildren(...sorted(roots, columns).flatMap((encoder) => rows.get(encoder.place)));
+  const focused = document.activeElement?.closest?.("#table [data-sort]")?.dataset.sort;
+  showRows(columns, shownEncoders(columns));
   table.replaceChild(head(columns), table.tHead);
-  if (focused) [...table.querySelectorAll("[data-sort]")].find((th) => th.dataset.sort === focused)?.querySelector("button").focus();
-  body.querySelectorAll('.num[tabindex="0"]').forEach((button) => button.setAttribute("tabindex", "-1"));
-  body.querySelector(".num")?.setAttribute("tabindex", "0");
+  focusHead(table, focused);
+}
+
+function focusHead(table, id) {
+  if (id) [...table.querySelectorAll("[data-sort]")].find((th) => th.dataset.sort === id)?.querySelector("button").focus();
 }
 
 function drawLegend(columns, roots) {
@@ -169,8 +190,13 @@ function drawLegend(columns, roots) {
   fill("legend", ...texts.filter(Boolean).map((text) => element("li", {}, text)));
 }
 
-// Arrow keys in the table, as in a spreadsheet.
+// Arrow keys in the table, as in a spreadsheet; Enter and the space bar open a number.
 function moveInTable(event) {
+  if ((event.key === "Enter" || event.key === " ") && event.target.matches?.(".num")) {
+    event.preventDefault();
+    event.target.click();
+    return;
+  }
   const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
   const from = event.target.closest?.(".num");
   if (!step || !from) return;

@@ -171,7 +171,7 @@ def test_filters_and_the_address(opened: Any, file: Path) -> None:
     assert (again.names(), again.heads()) == (seen.names(), seen.heads())
     assert again.page.input_value("#find") == "oo" and again.page.input_value("#lang") == "tr"
     again.page.evaluate("location.hash = ''")
-    again.page.wait_for_function("document.getElementById('find').value === ''")
+    again.page.wait_for_selector("#table tbody tr[data-encoder] >> nth=2")
     assert again.names() == ["good", "fast", "poor"]
 
 
@@ -321,7 +321,7 @@ def test_what_others_wrote_stays_text(opened: Any, tmp_path: Path) -> None:
         seen.page.keyboard.press("Escape")
     rows = list(csv.reader(io.StringIO(downloaded(seen, "#csv"))))
     assert not [cell for row in rows for cell in row if cell.lstrip('\t\r\n "')[:1] in tuple("=+@＝＋－＠")]
-    assert seen.page.locator("img, iframe, object, body script:not(#data):not([type=module])").count() == 0
+    assert seen.page.locator("img, iframe, object, script:not(#data, #library, [type=module])").count() == 0
     assert seen.page.locator("a[href]:not(.skip)").count() == 0
     assert seen.console == [] and len(seen.requests) == 1
 
@@ -330,3 +330,16 @@ def test_many_variants_of_one_name(opened: Any, tmp_path: Path) -> None:
     """Those whose full vectors were not measured stand by themselves."""
     seen = opened(written(tmp_path, shown(variants("good", 80.0)), Around(has_charts=False)))
     assert sorted(seen.names()) == ["good@128", "good@128-binary"] and seen.console == []
+
+
+def test_of_many_encoders_the_first_are_shown(opened: Any, tmp_path: Path) -> None:
+    many = {f"e{number:03}": float(number) for number in range(100)}
+    results = [record(name, "sts17", "avg-same", {"spearman": value}, parts=["en-en"]) for name, value in many.items()]
+    seen = opened(written(tmp_path, Shown(results, {}), Around(has_charts=False)))
+    assert seen.names() == [f"e{number:03}" for number in range(99, 19, -1)]
+    assert len(json.loads(downloaded(seen, "#json"))) == 100
+    assert "100 of 100 encoders" in seen.page.inner_text("#shown")
+    seen.page.click("#rest")
+    assert len(seen.names()) == 100 and not seen.page.locator("#rest").is_visible()
+    seen.page.locator('#table th[data-sort="name"] button').click()
+    assert seen.names() == sorted(many)
