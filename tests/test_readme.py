@@ -27,7 +27,7 @@ def code_block(language: str, containing: str, file: Path = README) -> str:
 
 def test_every_folder_that_a_check_is_held_against_is_there():
     root = README.parent
-    files = [README, root / ".ci" / "run", *(root / ".github" / "workflows").glob("*.yml")]
+    files = [README, root / ".ci" / "run", root / ".github" / "workflows" / "ci.yml"]
     named = [(file, name) for file in files for name in re.findall(r"--against[ =](\S+)", file.read_text("utf-8"))]
     assert {file for file, _ in named} == set(files)
     for file, name in named:
