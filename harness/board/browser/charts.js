@@ -1,11 +1,21 @@
 // Charts, once their library has been read: it comes last in the page. Specifications are Python's, in light colours.
-const VEGA = { mode: "vega-lite", renderer: "svg", actions: false, ast: true, defaultStyle: false, tooltip: { disableDefaultStyle: true }, logLevel: 1 };
+const VEGA = {
+  mode: "vega-lite",
+  renderer: "svg",
+  actions: false,
+  ast: true,
+  defaultStyle: false,
+  tooltip: { disableDefaultStyle: true },
+  logLevel: 1,
+};
 
 // A copy of a specification in the colours of the theme, of some encoders alone (null: of all).
 function adapted(part, encoders) {
-  if (typeof part === "string") return isDark() ? data.charts.dark[part] ?? part : part;
+  if (typeof part === "string") return isDark() ? (data.charts.dark[part] ?? part) : part;
   if (Array.isArray(part)) {
-    const kept = encoders ? part.filter((one) => !(one && typeof one === "object" && "encoder" in one) || encoders.includes(one.encoder)) : part;
+    const kept = encoders
+      ? part.filter((one) => !(one && typeof one === "object" && "encoder" in one) || encoders.includes(one.encoder))
+      : part;
     return kept.map((one) => adapted(one, encoders));
   }
   if (!part || typeof part !== "object") return part;
@@ -24,35 +34,51 @@ function draw(where, spec, encoders = null) {
 }
 
 function drawCosts() {
-  const known = Object.keys(data.charts.cost ?? {}).map(Number).filter((place) => Boolean(data.columns[place].sample) === Boolean(state.sample));
+  const known = Object.keys(data.charts.cost ?? {})
+    .map(Number)
+    .filter((place) => Boolean(data.columns[place].sample) === Boolean(state.sample));
   $("cost").hidden = !known.length;
   if (!known.length) return;
   const now = focus();
   const ofTask = known.filter((one) => data.columns[one].task === now?.task).map((one) => data.columns[one]);
-  const place = known.includes(now?.place) ? now.place : broadest(ofTask)?.place ?? known[0];
+  const place = known.includes(now?.place) ? now.place : (broadest(ofTask)?.place ?? known[0]);
   const drawn = data.charts.cost[place];
   const kinds = [...$("cost-kind").options].map((option) => option.value).filter((kind) => drawn[kind]);
   const kind = kinds.includes(state.cost) ? state.cost : kinds[0];
-  options($("cost-kind"), kinds.map((one) => [one, COST_NAMES[one]]), kind);
-  $("cost-note").textContent = `${data.columns[place].label}. The line joins the encoders that no other one beats in both.`
-    + (kind === "speed" ? ` Only what was measured on ${data.costs.setup}.` : kind === "bytes" ? " Small points: cut and quantised vectors." : "")
-    + (now && place !== now.place ? " (There are charts of averages alone.)" : "");
+  options(
+    $("cost-kind"),
+    kinds.map((one) => [one, COST_NAMES[one]]),
+    kind,
+  );
+  $("cost-note").textContent =
+    `${data.columns[place].label}. The line joins the encoders that no other one beats in both.` +
+    (kind === "speed"
+      ? ` Only what was measured on ${data.costs.setup}.`
+      : kind === "bytes"
+        ? " Small points: cut and quantised vectors."
+        : "") +
+    (now && place !== now.place ? " (There are charts of averages alone.)" : "");
   draw("#cost-chart", drawn[kind]);
 }
 const COST_NAMES = { speed: "sentences a second", size: "size on disk", bytes: "bytes of a vector" };
 
 function drawLanguages() {
-  const known = Object.entries(data.charts.languages ?? {}).filter(([place]) => Boolean(data.columns[place].sample) === Boolean(state.sample));
+  const known = Object.entries(data.charts.languages ?? {}).filter(
+    ([place]) => Boolean(data.columns[place].sample) === Boolean(state.sample),
+  );
   const task = focus()?.task;
   const most = ([, one]) => JSON.stringify(one.spec).length;
-  const found = known.find(([place]) => state.task && data.columns[place].task === task) ?? known.sort((a, b) => most(b) - most(a))[0];
+  const found =
+    known.find(([place]) => state.task && data.columns[place].task === task) ??
+    known.sort((a, b) => most(b) - most(a))[0];
   $("languages").hidden = !found;
   if (!found) return;
   const [, { spec, encoders, title }] = found;
   const names = encoders.map((place) => data.encoders[place].name);
   const chosen = chosenNames(names, 3);
   chooser("languages-choice", names, chosen);
-  $("languages-note").textContent = `${title}, with ${100 * data.level} % intervals. Choose a task above for another chart; the table has all numbers.`;
+  $("languages-note").textContent =
+    `${title}, with ${100 * data.level} % intervals. Choose a task above for another chart; the table has all numbers.`;
   draw("#languages-chart", spec, chosen);
 }
 

@@ -10,12 +10,17 @@ function fixed(value, digits, sign = false) {
 const score = (value, kind) => (value == null ? MISSING : fixed(value, DIGITS[kind] ?? 1, kind === "difference"));
 const interval = (cell, kind) => (cell.low == null ? "" : `[${score(cell.low, kind)}, ${score(cell.high, kind)}]`);
 const p = (value) => (value < 0.001 ? "p < 0.001" : "p = " + value.toFixed(3));
-const count = (value) => value.toLocaleString("en", value >= 100 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 3 });
+const count = (value) =>
+  value.toLocaleString("en", value >= 100 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 3 });
 const size = (bytes) => (bytes === 0 ? "none" : bytes >= 1e5 ? `${count(bytes / 1e6)} MB` : `${count(bytes / 1e3)} kB`);
 
 const names = new Intl.DisplayNames(["en"], { type: "language" });
 function languageName(code) {
-  try { return names.of(code) ?? code; } catch { return code; }
+  try {
+    return names.of(code) ?? code;
+  } catch {
+    return code;
+  }
 }
 
 // element("td", {class: "number", onclick: f}, "text", node, ...)

@@ -21,11 +21,17 @@ function useTheme() {
   else delete document.documentElement.dataset.theme;
   $("theme").setAttribute("aria-label", state.theme ? `Colours: ${state.theme}` : "Colours: as the system has them");
 }
-const isDark = () => (state.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+const isDark = () =>
+  (state.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
 
 function drawAll() {
   useTheme();
-  for (const [id, name] of [["find", "find"], ["within", "within"], ["cost-kind", "cost"]]) $(id).value = state[name];
+  for (const [id, name] of [
+    ["find", "find"],
+    ["within", "within"],
+    ["cost-kind", "cost"],
+  ])
+    $(id).value = state[name];
   for (const name of ["variants", "metrics", "all"]) $(name).checked = Boolean(state[name]);
   PARTS.all.forEach((draw) => draw());
 }
@@ -35,19 +41,32 @@ on("task", "change", (event) => change({ task: event.target.value, set: "", sort
 on("lang", "change", (event) => change({ lang: event.target.value, set: "", sort: "", up: "" }));
 on("data-kind", "change", (event) => change({ sample: event.target.value, task: "", lang: "", set: "" }));
 on("set", "change", (event) => change({ set: event.target.value }, "focus"));
-on("within", "input", (event) => { if (parseFloat(event.target.value) >= 0) change({ within: event.target.value }, "pair"); });
+on("within", "input", (event) => {
+  if (parseFloat(event.target.value) >= 0) change({ within: event.target.value }, "pair");
+});
 on("first", "change", (event) => change({ first: event.target.value, second: $("second").value }, "pair"));
 on("second", "change", (event) => change({ first: $("first").value, second: event.target.value }, "pair"));
 on("find", "input", (event) => change({ find: event.target.value }, "find"));
-on("variants", "change", (event) => { opened.clear(); change({ variants: event.target.checked ? "1" : "" }, "rows"); });
+on("variants", "change", (event) => {
+  opened.clear();
+  change({ variants: event.target.checked ? "1" : "" }, "rows");
+});
 on("metrics", "change", (event) => change({ metrics: event.target.checked ? "1" : "" }));
 on("all", "change", (event) => change({ all: event.target.checked ? "1" : "" }));
 on("cost-kind", "change", (event) => change({ cost: event.target.value }, "cost"));
 on("csv", "click", () => download("board.csv", "text/csv", csv(entries())));
 on("json", "click", () => download("board.json", "application/json", JSON.stringify(entries(), null, 1) + "\n"));
-on("theme", "click", () => { state.theme = isDark() ? "light" : "dark"; writeAddress(); useTheme(); drawCharts(); });
+on("theme", "click", () => {
+  state.theme = isDark() ? "light" : "dark";
+  writeAddress();
+  useTheme();
+  drawCharts();
+});
 on("choose", "submit", (event) => event.preventDefault());
-on("rest", "click", () => { isWhole = true; sortTable(); });
+on("rest", "click", () => {
+  isWhole = true;
+  sortTable();
+});
 on("table", "keydown", moveInTable);
 on("table", "click", (event) => {
   const target = event.target.closest("button, .num");
@@ -62,12 +81,19 @@ on("table", "click", (event) => {
     document.querySelector(`[data-fold="${place}"]`)?.focus();
   } else if (target.dataset.encoder) showEncoder(data.encoders[Number(target.dataset.encoder)]);
 });
-on("details", "click", (event) => { if (event.target === $("details")) $("details").close(); });
+on("details", "click", (event) => {
+  if (event.target === $("details")) $("details").close();
+});
 addEventListener("charts", drawCharts);
-addEventListener("hashchange", () => { readAddress(); drawAll(); });
+addEventListener("hashchange", () => {
+  readAddress();
+  drawAll();
+});
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawCharts());
 
-document.querySelectorAll(".js").forEach((part) => { part.hidden = false; });
+document.querySelectorAll(".js").forEach((part) => {
+  part.hidden = false;
+});
 readAddress();
 drawAll();
 

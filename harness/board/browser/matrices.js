@@ -12,14 +12,32 @@ function drawPairs() {
   const made = (a, b) => {
     if (a === b) return element("td", { class: "told" }, "");
     const value = pairP(column, a.encoder, b.encoder);
-    return element("td", { class: value == null ? "" : value < data.alpha ? "apart" : "told" }, fixed(a.value - b.value, 1, true),
-      element("small", {}, value == null ? "not tested" : p(value)));
+    return element(
+      "td",
+      { class: value == null ? "" : value < data.alpha ? "apart" : "told" },
+      fixed(a.value - b.value, 1, true),
+      element("small", {}, value == null ? "not tested" : p(value)),
+    );
   };
-  const heads = element("tr", {}, element("th", { class: "name", scope: "col" }, "better by"), ...shown.map((cell) => element("th", { scope: "col" }, name(cell))));
-  const lines = shown.map((a) => element("tr", {}, element("th", { scope: "row" }, name(a)), ...shown.map((b) => made(a, b))));
+  const heads = element(
+    "tr",
+    {},
+    element("th", { class: "name", scope: "col" }, "better by"),
+    ...shown.map((cell) => element("th", { scope: "col" }, name(cell))),
+  );
+  const lines = shown.map((a) =>
+    element("tr", {}, element("th", { scope: "row" }, name(a)), ...shown.map((b) => made(a, b))),
+  );
   const more = cells.length > SHOWN ? ` The ${SHOWN} highest of ${cells.length}.` : "";
-  $("pairs-note").textContent = `${column.label}: the row's score minus the column's. Coloured: told apart (p < ${data.alpha}, Holm over all ${tests.n} pairs of this score; filters change nothing).${more}`;
-  fill("pairs-table", box("Pairs of encoders", element("table", { class: "matrix" }, element("thead", {}, heads), element("tbody", {}, ...lines))));
+  $("pairs-note").textContent =
+    `${column.label}: the row's score minus the column's. Coloured: told apart (p < ${data.alpha}, Holm over all ${tests.n} pairs of this score; filters change nothing).${more}`;
+  fill(
+    "pairs-table",
+    box(
+      "Pairs of encoders",
+      element("table", { class: "matrix" }, element("thead", {}, heads), element("tbody", {}, ...lines)),
+    ),
+  );
 }
 
 // Orange below, blue above (ColorBrewer's PuOr and RdBu), as on the pages; text has the better contrast of black and white.
@@ -32,15 +50,40 @@ function paint(cell, share) {
   cell.style.color = (light + 0.05) / 0.05 >= 1.05 / (light + 0.05) ? "#000" : "#fff";
   return cell;
 }
-const COST_LIMIT = 10, SHIFT_LIMIT = 20;
+const COST_LIMIT = 10,
+  SHIFT_LIMIT = 20;
 
 function heat({ sets, cost, shift, encoder }) {
-  const heads = element("tr", {}, element("th", { class: "name", scope: "col" }, "joined with"), ...sets.map((set) => element("th", { scope: "col" }, set)), element("th", { scope: "col" }, "shift"));
-  const lines = sets.map((set, i) => element("tr", {}, element("th", { scope: "row" }, set),
-    ...sets.map((_, j) => (i === j ? element("td", { class: "none" }, "") : paint(element("td", { class: "number" }, fixed(cost[i][j], 1, true)), cost[i][j] / COST_LIMIT))),
-    paint(element("td", { class: "number" }, fixed(shift[i], 1, true)), shift[i] / SHIFT_LIMIT)));
+  const heads = element(
+    "tr",
+    {},
+    element("th", { class: "name", scope: "col" }, "joined with"),
+    ...sets.map((set) => element("th", { scope: "col" }, set)),
+    element("th", { scope: "col" }, "shift"),
+  );
+  const lines = sets.map((set, i) =>
+    element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, set),
+      ...sets.map((_, j) =>
+        i === j
+          ? element("td", { class: "none" }, "")
+          : paint(element("td", { class: "number" }, fixed(cost[i][j], 1, true)), cost[i][j] / COST_LIMIT),
+      ),
+      paint(element("td", { class: "number" }, fixed(shift[i], 1, true)), shift[i] / SHIFT_LIMIT),
+    ),
+  );
   const name = data.encoders[encoder].name;
-  return element("article", {}, element("h3", {}, name), box(`Language bias of ${name}`, element("table", { class: "heat" }, element("thead", {}, heads), element("tbody", {}, ...lines))));
+  return element(
+    "article",
+    {},
+    element("h3", {}, name),
+    box(
+      `Language bias of ${name}`,
+      element("table", { class: "heat" }, element("thead", {}, heads), element("tbody", {}, ...lines)),
+    ),
+  );
 }
 
 function drawBiases() {
@@ -65,6 +108,15 @@ function chooser(where, names, chosen) {
     const left = chosen.includes(name) ? chosen.filter((other) => other !== name) : [...chosen, name];
     change({ compared: left.join(",") }, "compared");
   };
-  fill(where, ...names.map((name) => element("label", { class: "check" },
-    element("input", { type: "checkbox", checked: chosen.includes(name), onchange: () => flip(name) }), name)));
+  fill(
+    where,
+    ...names.map((name) =>
+      element(
+        "label",
+        { class: "check" },
+        element("input", { type: "checkbox", checked: chosen.includes(name), onchange: () => flip(name) }),
+        name,
+      ),
+    ),
+  );
 }

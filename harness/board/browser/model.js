@@ -1,24 +1,46 @@
 // The page's data, and what of it is shown. The numbers are Python's: here they are only chosen, sorted and printed.
 const data = JSON.parse(document.getElementById("data").textContent);
 const $ = (id) => document.getElementById(id);
-const BEST = 1, OTHER_LANGUAGE = 2, UNTESTED = 4;
+const BEST = 1,
+  OTHER_LANGUAGE = 2,
+  UNTESTED = 4;
 
 data.columns.forEach((column, place) => {
   column.id = [column.task, column.subset, column.metric].join("/");
   column.place = place;
   column.languages ??= [];
-  column.of = new Map(data.cells[place].map(([encoder, value, low, high, flags, p, record]) =>
-    [encoder, { encoder, value, low, high, flags, p, record }]));
+  column.of = new Map(
+    data.cells[place].map(([encoder, value, low, high, flags, p, record]) => [
+      encoder,
+      { encoder, value, low, high, flags, p, record },
+    ]),
+  );
 });
-data.encoders.forEach((encoder, place) => Object.assign(encoder, { place, cost: data.costs.of[place], rank: data.ranks[place] }));
+data.encoders.forEach((encoder, place) =>
+  Object.assign(encoder, { place, cost: data.costs.of[place], rank: data.ranks[place] }),
+);
 const taskOf = Object.fromEntries(data.tasks.map((task) => [task.name, task]));
 const hasReal = data.columns.some((column) => !column.sample);
 const hasSample = data.columns.some((column) => column.sample);
 
 // What the address holds; what is as here stands in no address.
 const DEFAULTS = {
-  task: "", lang: "", set: "", sample: "", find: "", variants: "", metrics: "", all: "", sort: "", up: "",
-  within: "2", first: "", second: "", cost: "speed", theme: "", compared: "",
+  task: "",
+  lang: "",
+  set: "",
+  sample: "",
+  find: "",
+  variants: "",
+  metrics: "",
+  all: "",
+  sort: "",
+  up: "",
+  within: "2",
+  first: "",
+  second: "",
+  cost: "speed",
+  theme: "",
+  compared: "",
 };
 const state = { ...DEFAULTS };
 
@@ -32,7 +54,9 @@ function readAddress() {
 }
 
 function writeAddress() {
-  const changed = Object.entries(state).filter(([name, value]) => value !== DEFAULTS[name] && !(name === "sample" && !hasReal));
+  const changed = Object.entries(state).filter(
+    ([name, value]) => value !== DEFAULTS[name] && !(name === "sample" && !hasReal),
+  );
   const hash = new URLSearchParams(changed).toString();
   history.replaceState(null, "", hash ? "#" + hash : location.pathname + location.search);
 }
@@ -52,7 +76,10 @@ function shownColumns() {
     const headlines = columns.filter((column) => column.headline);
     if (headlines.length && !state.all) {
       const keys = new Set(headlines.map((column) => column.task + "/" + column.subset));
-      return { columns: state.metrics ? columns.filter((c) => keys.has(c.task + "/" + c.subset)) : headlines, isShort: true };
+      return {
+        columns: state.metrics ? columns.filter((c) => keys.has(c.task + "/" + c.subset)) : headlines,
+        isShort: true,
+      };
     }
   }
   if (state.task) columns = columns.filter((column) => column.task === state.task);
@@ -76,7 +103,11 @@ function preferred(columns) {
   const headlines = ofTask.filter((column) => column.headline);
   return state.lang || !headlines.length ? columns[0] : broadest(headlines);
 }
-const broadest = (columns) => columns.reduce((best, column) => (!best || column.languages.length > best.languages.length ? column : best), undefined);
+const broadest = (columns) =>
+  columns.reduce(
+    (best, column) => (!best || column.languages.length > best.languages.length ? column : best),
+    undefined,
+  );
 
 const isShownEncoder = (encoder) => {
   const name = state.find.trim().toLowerCase();
@@ -92,7 +123,8 @@ function shownEncoders(columns) {
   const roots = found.filter((encoder) => encoder.base == null || !there.has(encoder.base));
   const variants = new Map();
   for (const encoder of found) {
-    if (encoder.base != null && there.has(encoder.base)) variants.set(encoder.base, [...(variants.get(encoder.base) ?? []), encoder]);
+    if (encoder.base != null && there.has(encoder.base))
+      variants.set(encoder.base, [...(variants.get(encoder.base) ?? []), encoder]);
   }
   for (const of of variants.values()) of.sort((a, b) => (b.reduced?.[2] ?? 0) - (a.reduced?.[2] ?? 0));
   return { roots, variants };
@@ -109,6 +141,7 @@ function pairP(column, first, second) {
 }
 
 // Encoders of full vectors with their values on a column, the highest first.
-const ranking = (column) => [...column.of.values()]
-  .filter((cell) => data.encoders[cell.encoder].base == null)
-  .sort((a, b) => b.value - a.value || a.encoder - b.encoder);
+const ranking = (column) =>
+  [...column.of.values()]
+    .filter((cell) => data.encoders[cell.encoder].base == null)
+    .sort((a, b) => b.value - a.value || a.encoder - b.encoder);

@@ -6,24 +6,25 @@ const COSTS = [
 ];
 const opened = new Set();
 
-const rankColumn = () => (!state.task && !state.lang && !state.all && Object.keys(data.ranks).length
-  ? { id: "rank", isRank: true } : null);
+const rankColumn = () =>
+  !state.task && !state.lang && !state.all && Object.keys(data.ranks).length ? { id: "rank", isRank: true } : null;
 
 function sortKey(encoder, id, columns) {
   if (id === "name") return encoder.name.toLowerCase();
   if (id === "rank") return encoder.rank?.[0];
   const cost = COSTS.find((one) => one.id === id);
-  if (cost) return cost.id === "cost:bytes" && encoder.reduced ? encoder.reduced[2] : encoder.cost && cost.of(encoder.cost);
+  if (cost)
+    return cost.id === "cost:bytes" && encoder.reduced ? encoder.reduced[2] : encoder.cost && cost.of(encoder.cost);
   return columns.find((column) => column.id === id)?.of.get(encoder.place)?.value;
 }
 
 // By which column rows stand, and whether the lowest comes first.
 function order(columns) {
-  const first = rankColumn() ? "rank" : (columns.find((column) => column.ranked) ?? columns[0])?.id ?? "name";
+  const first = rankColumn() ? "rank" : ((columns.find((column) => column.ranked) ?? columns[0])?.id ?? "name");
   const known = ["name", "rank", ...COSTS.map((cost) => cost.id), ...columns.map((column) => column.id)];
   const id = known.includes(state.sort) && (state.sort !== "rank" || rankColumn()) ? state.sort : first;
   const isUsuallyUp = id === "rank" || id === "name" || id === "cost:size" || id === "cost:bytes";
-  return { id, isUp: (state.sort === id && state.up) ? state.up === "1" : isUsuallyUp };
+  return { id, isUp: state.sort === id && state.up ? state.up === "1" : isUsuallyUp };
 }
 
 function compare(a, b, isUp) {
@@ -34,8 +35,10 @@ function compare(a, b, isUp) {
 
 function sorted(encoders, columns) {
   const { id, isUp } = order(columns);
-  return encoders.map((encoder) => [sortKey(encoder, id, columns), encoder])
-    .sort(([a, x], [b, y]) => compare(a, b, isUp) || (x.name < y.name ? -1 : 1)).map(([, encoder]) => encoder);
+  return encoders
+    .map((encoder) => [sortKey(encoder, id, columns), encoder])
+    .sort(([a, x], [b, y]) => compare(a, b, isUp) || (x.name < y.name ? -1 : 1))
+    .map(([, encoder]) => encoder);
 }
 
 function sortHead(id, columns, attributes, ...inside) {
@@ -45,8 +48,21 @@ function sortHead(id, columns, attributes, ...inside) {
     const isUp = isSorted ? !now.isUp : null;
     change({ sort: id, up: isUp === null ? "" : isUp ? "1" : "0" }, "sort");
   };
-  return element("th", { scope: "col", ...attributes, "data-sort": id, "aria-sort": isSorted ? (now.isUp ? "ascending" : "descending") : null },
-    element("button", { type: "button", onclick: press }, ...inside, element("span", { class: "arrow", "aria-hidden": "true" }, isSorted ? (now.isUp ? " \u2191" : " \u2193") : "")));
+  return element(
+    "th",
+    {
+      scope: "col",
+      ...attributes,
+      "data-sort": id,
+      "aria-sort": isSorted ? (now.isUp ? "ascending" : "descending") : null,
+    },
+    element(
+      "button",
+      { type: "button", onclick: press },
+      ...inside,
+      element("span", { class: "arrow", "aria-hidden": "true" }, isSorted ? (now.isUp ? " \u2191" : " \u2193") : ""),
+    ),
+  );
 }
 
 function head(columns) {
@@ -56,51 +72,124 @@ function head(columns) {
     else groups.push({ task: column.task, n: 1 });
   }
   const rank = rankColumn();
-  const several = (column) => columns.some((other) => other !== column && other.task === column.task && other.metric !== column.metric)
-    || column.kind !== "score";
-  const top = element("tr", {}, sortHead("name", columns, { class: "name", rowspan: 2 }, "encoder"),
+  const several = (column) =>
+    columns.some((other) => other !== column && other.task === column.task && other.metric !== column.metric) ||
+    column.kind !== "score";
+  const top = element(
+    "tr",
+    {},
+    sortHead("name", columns, { class: "name", rowspan: 2 }, "encoder"),
     rank && sortHead("rank", columns, { class: "number", rowspan: 2 }, "overall rank"),
-    ...groups.map((group) => element("th", { class: "group", scope: "colgroup", colspan: group.n }, taskOf[group.task].title)),
-    element("th", { class: "group", scope: "colgroup", colspan: COSTS.length }, "cost"));
-  const second = element("tr", {},
-    ...columns.map((column) => sortHead(column.id, columns, { class: "number" }, ...setName(column.subset),
-      several(column) && element("small", {}, column.heading), column.name && element("small", {}, column.name))),
-    ...COSTS.map((cost) => sortHead(cost.id, columns, { class: "number" }, cost.text)));
+    ...groups.map((group) =>
+      element("th", { class: "group", scope: "colgroup", colspan: group.n }, taskOf[group.task].title),
+    ),
+    element("th", { class: "group", scope: "colgroup", colspan: COSTS.length }, "cost"),
+  );
+  const second = element(
+    "tr",
+    {},
+    ...columns.map((column) =>
+      sortHead(
+        column.id,
+        columns,
+        { class: "number" },
+        ...setName(column.subset),
+        several(column) && element("small", {}, column.heading),
+        column.name && element("small", {}, column.name),
+      ),
+    ),
+    ...COSTS.map((cost) => sortHead(cost.id, columns, { class: "number" }, cost.text)),
+  );
   return element("thead", {}, top, second);
 }
 
 function scoreCell(column, encoder) {
   const cell = column.of.get(encoder.place);
-  if (!cell) return element("td", { class: "number" }, element("span", { class: "plainnum missing" }, MISSING, element("span", { class: "sr" }, " not measured")));
+  if (!cell)
+    return element(
+      "td",
+      { class: "number" },
+      element("span", { class: "plainnum missing" }, MISSING, element("span", { class: "sr" }, " not measured")),
+    );
   const isBest = cell.flags & BEST;
-  const text = ((cell.flags & OTHER_LANGUAGE) ? "\u2020" : "") + score(cell.value, column.kind);
-  return element("td", { class: isBest ? "number best" : "number" },
+  const text = (cell.flags & OTHER_LANGUAGE ? "\u2020" : "") + score(cell.value, column.kind);
+  return element(
+    "td",
+    { class: isBest ? "number best" : "number" },
     // No `button`: thousands of them take a browser several times as long to lay out.
-    element("span", { role: "button", class: "num", tabindex: "-1", "data-cell": `${encoder.place} ${column.place}` },
-      isBest ? element("b", {}, text) : text, isBest ? element("span", { class: "sr" }, " best, or not significantly worse") : "",
-      cell.low != null && element("small", {}, interval(cell, column.kind))));
+    element(
+      "span",
+      { role: "button", class: "num", tabindex: "-1", "data-cell": `${encoder.place} ${column.place}` },
+      isBest ? element("b", {}, text) : text,
+      isBest ? element("span", { class: "sr" }, " best, or not significantly worse") : "",
+      cell.low != null && element("small", {}, interval(cell, column.kind)),
+    ),
+  );
 }
 
 function costCell(cost, encoder) {
   const of = encoder.cost;
   const value = cost.id === "cost:bytes" && encoder.reduced ? encoder.reduced[2] : of && cost.of(of);
   const isOther = value != null && of && ((cost.needsAlike && !of.alike) || !of.scores);
-  return element("td", { class: "number" }, element("span", { class: value == null ? "plainnum missing" : "plainnum" },
-    value == null ? MISSING : cost.print(value) + (isOther ? "\u2021" : "")));
+  return element(
+    "td",
+    { class: "number" },
+    element(
+      "span",
+      { class: value == null ? "plainnum missing" : "plainnum" },
+      value == null ? MISSING : cost.print(value) + (isOther ? "\u2021" : ""),
+    ),
+  );
 }
 
 function row(encoder, columns, n, isVariant) {
   const isOpen = state.variants || opened.has(encoder.place);
-  const fold = n ? element("button", { type: "button", class: "fold", "aria-expanded": String(Boolean(isOpen)), "data-fold": encoder.place,
-    "aria-label": `${n} cut and quantised vectors of ${encoder.name}` }, `${isOpen ? "\u25be" : "\u25b8"} ${n}`) : "";
+  const fold = n
+    ? element(
+        "button",
+        {
+          type: "button",
+          class: "fold",
+          "aria-expanded": String(Boolean(isOpen)),
+          "data-fold": encoder.place,
+          "aria-label": `${n} cut and quantised vectors of ${encoder.name}`,
+        },
+        `${isOpen ? "\u25be" : "\u25b8"} ${n}`,
+      )
+    : "";
   const rank = rankColumn();
-  const made = element("tr", { class: isVariant ? "variant" : null, "data-encoder": encoder.place },
-    element("th", { scope: "row" }, element("span", { class: "encoder" },
-      element("button", { type: "button", class: "name", "data-encoder": encoder.place, title: encoder.name }, encoder.name), fold),
-    encoder.floor && !isVariant ? element("span", { class: "floor" }, "lexical floor") : ""),
-    rank && element("td", { class: "number" }, element("span", { class: "plainnum" }, encoder.rank ? encoder.rank[0].toFixed(1) : MISSING,
-      encoder.rank ? element("small", {}, `[${encoder.rank[1].toFixed(1)}, ${encoder.rank[2].toFixed(1)}]`) : "")),
-    ...columns.map((column) => scoreCell(column, encoder)), ...COSTS.map((cost) => costCell(cost, encoder)));
+  const made = element(
+    "tr",
+    { class: isVariant ? "variant" : null, "data-encoder": encoder.place },
+    element(
+      "th",
+      { scope: "row" },
+      element(
+        "span",
+        { class: "encoder" },
+        element(
+          "button",
+          { type: "button", class: "name", "data-encoder": encoder.place, title: encoder.name },
+          encoder.name,
+        ),
+        fold,
+      ),
+      encoder.floor && !isVariant ? element("span", { class: "floor" }, "lexical floor") : "",
+    ),
+    rank &&
+      element(
+        "td",
+        { class: "number" },
+        element(
+          "span",
+          { class: "plainnum" },
+          encoder.rank ? encoder.rank[0].toFixed(1) : MISSING,
+          encoder.rank ? element("small", {}, `[${encoder.rank[1].toFixed(1)}, ${encoder.rank[2].toFixed(1)}]`) : "",
+        ),
+      ),
+    ...columns.map((column) => scoreCell(column, encoder)),
+    ...COSTS.map((cost) => costCell(cost, encoder)),
+  );
   return made;
 }
 
@@ -114,14 +203,19 @@ let rows = new Map();
 // The rows of the first encoders in their order, each made once.
 function orderedRows(columns, { roots, variants }) {
   const shown = isWhole ? roots.length : AT_ONCE;
-  return sorted(roots, columns).slice(0, shown).flatMap((encoder) => {
-    if (!rows.has(encoder.place)) {
-      const of = variants.get(encoder.place) ?? [];
-      const isOpen = state.variants || opened.has(encoder.place);
-      rows.set(encoder.place, [row(encoder, columns, of.length, encoder.base != null), ...(isOpen ? of.map((one) => row(one, columns, 0, true)) : [])]);
-    }
-    return rows.get(encoder.place);
-  });
+  return sorted(roots, columns)
+    .slice(0, shown)
+    .flatMap((encoder) => {
+      if (!rows.has(encoder.place)) {
+        const of = variants.get(encoder.place) ?? [];
+        const isOpen = state.variants || opened.has(encoder.place);
+        rows.set(encoder.place, [
+          row(encoder, columns, of.length, encoder.base != null),
+          ...(isOpen ? of.map((one) => row(one, columns, 0, true)) : []),
+        ]);
+      }
+      return rows.get(encoder.place);
+    });
 }
 
 function showRows(columns, encoders) {
@@ -139,7 +233,13 @@ function drawTable() {
   const focused = document.activeElement?.closest?.("#table [data-sort]")?.dataset.sort;
   rows = new Map();
   body = element("tbody");
-  const table = element("table", { class: "scores" }, element("caption", { class: "sr" }, "Scores of encoders"), head(columns), body);
+  const table = element(
+    "table",
+    { class: "scores" },
+    element("caption", { class: "sr" }, "Scores of encoders"),
+    head(columns),
+    body,
+  );
   showRows(columns, encoders);
   fill("table", box("Table of scores", table));
   table.style.setProperty("--head", table.tHead.rows[0].getBoundingClientRect().height + "px");
@@ -158,7 +258,11 @@ function sortTable() {
 }
 
 function focusHead(table, id) {
-  if (id) [...table.querySelectorAll("[data-sort]")].find((th) => th.dataset.sort === id)?.querySelector("button").focus();
+  if (id)
+    [...table.querySelectorAll("[data-sort]")]
+      .find((th) => th.dataset.sort === id)
+      ?.querySelector("button")
+      .focus();
 }
 
 function drawLegend(columns, roots) {
@@ -166,25 +270,43 @@ function drawLegend(columns, roots) {
   const n = new Set(columns.map((column) => column.task + "/" + column.subset)).size;
   const total = data.encoders.filter((encoder) => encoder.base == null).length;
   const parts = [`${roots.length} of ${total} encoders`, `${n} ${n === 1 ? "set" : "sets"}`];
-  if (isShort) parts.push(state.task ? "averages; choose a language, or all sets" : "averages of all tasks; choose a task or a language for more");
+  if (isShort)
+    parts.push(
+      state.task
+        ? "averages; choose a language, or all sets"
+        : "averages of all tasks; choose a task or a language for more",
+    );
   $("shown").textContent = parts.join(", ") + ".";
-  const flags = columns.flatMap((column) => [...column.of.values()].map((cell) => cell.flags)).reduce((a, b) => a | b, 0);
+  const flags = columns
+    .flatMap((column) => [...column.of.values()].map((cell) => cell.flags))
+    .reduce((a, b) => a | b, 0);
   const tags = [...new Set(columns.map((column) => column.tag).filter(Boolean))];
   const isBest = flags & BEST;
   const hasInterval = columns.some((column) => [...column.of.values()].some((cell) => cell.low != null));
-  $("key").replaceChildren(...[
-    isBest && element("span", { class: "swatch" }, "best"), isBest && ": the best, or not significantly worse. ",
-    hasInterval && `[low, high]: ${100 * data.level} % interval. `, flags & OTHER_LANGUAGE && "\u2020: the encoder was not made for this language. ",
-    "A number opens the command that repeats it.",
-  ].filter(Boolean));
+  $("key").replaceChildren(
+    ...[
+      isBest && element("span", { class: "swatch" }, "best"),
+      isBest && ": the best, or not significantly worse. ",
+      hasInterval && `[low, high]: ${100 * data.level} % interval. `,
+      flags & OTHER_LANGUAGE && "\u2020: the encoder was not made for this language. ",
+      "A number opens the command that repeats it.",
+    ].filter(Boolean),
+  );
   const texts = [
-    isBest && `Marked: the best, and all that are not significantly worse than it (paired randomisation test, p \u2265 ${data.alpha}, Holm over all encoders of the column, also those that a filter hides).`,
+    isBest &&
+      `Marked: the best, and all that are not significantly worse than it (paired randomisation test, p \u2265 ${data.alpha}, Holm over all encoders of the column, also those that a filter hides).`,
     hasInterval && `[low, high]: ${100 * data.level} % interval (BCa bootstrap of the items). Scores are x 100.`,
-    rankColumn() && `Overall rank: the mean of the ranks in ${data.rank_columns.length} columns (${data.rank_columns.join(", ")}), of the encoders that have them all; its intervals hold for all at once.`,
+    rankColumn() &&
+      `Overall rank: the mean of the ranks in ${data.rank_columns.length} columns (${data.rank_columns.join(", ")}), of the encoders that have them all; its intervals hold for all at once.`,
     flags & OTHER_LANGUAGE && "\u2020 On a language that the encoder was not made for; an average, on one or more.",
     ...tags.map((tag) => `${tag}: ${data.tags[tag]}.`),
-    columns.some((column) => column.kind === "difference") && "A difference ranks nobody: it is no better for being higher.",
-    data.costs.setup && `Speed: texts of two sentences, many at a time, on ${data.costs.setup}.` + (roots.some((e) => e.cost && !(e.cost.alike && e.cost.scores)) ? " \u2021 Measured on another machine, or of other weights." : ""),
+    columns.some((column) => column.kind === "difference") &&
+      "A difference ranks nobody: it is no better for being higher.",
+    data.costs.setup &&
+      `Speed: texts of two sentences, many at a time, on ${data.costs.setup}.` +
+        (roots.some((e) => e.cost && !(e.cost.alike && e.cost.scores))
+          ? " \u2021 Measured on another machine, or of other weights."
+          : ""),
     "Arrow keys go from number to number, Enter opens one. Downloads have what the table shows, scores with four decimals.",
   ];
   fill("legend", ...texts.filter(Boolean).map((text) => element("li", {}, text)));
