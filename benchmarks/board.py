@@ -85,7 +85,7 @@ def browse(file: Path, executable: str, rounds: int) -> Iterator[tuple[float, fl
             context = browser.new_context(viewport={"width": 1440, "height": 900}, offline=True)
             tab = context.new_page()
             tab.goto(file.as_uri())
-            tab.wait_for_selector("#cost-chart svg")
+            tab.wait_for_selector("#cost-bytes svg")
             charts = tab.evaluate("performance.now()") / 1000
             table = tab.evaluate("performance.getEntriesByName('usable')[0].startTime") / 1000
             sorts = tab.evaluate(SORT)

@@ -16,6 +16,7 @@ from harness.data.families import family
 from harness.protocol.languages import PIVOT
 
 _MOST_LINES, _FEWEST, _IN_FAMILIES = 130, 3, 25
+_WIDTH, _HEIGHT = 350, 280  # three beside each other
 _NAMED = 60
 """Points that have names, at most, beside those of the front."""
 _KINDS = {"speed": "speed", "size": "disk", "bytes": "bytes"}
@@ -68,12 +69,14 @@ def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 def _costs(data: Mapping[str, Any], place: int) -> dict[str, Any]:
     """By kind of cost, the chart; those that have two encoders or more."""
     drawn = {}
+    label = data["columns"][place]["label"]
     for kind, name in _KINDS.items():
         rows = [row for cell in data["cells"][place] if (row := _row(data, cell, kind)) is not None]
-        if sum(not row["is_small"] for row in rows) > 1:
-            if len(rows) > _NAMED:
-                rows = [{**row, "is_small": True} for row in rows]
-            drawn[kind] = charts.quality_and_cost(rows, charts.COSTS[name], quality=data["columns"][place]["label"])
+        if sum(not row["is_small"] for row in rows) < 2:
+            continue
+        if len(rows) > _NAMED:
+            rows = [{**row, "is_small": True} for row in rows]
+        drawn[kind] = charts.quality_and_cost(rows, charts.COSTS[name], quality=label, width=_WIDTH, height=_HEIGHT)
     return drawn
 
 

@@ -29,6 +29,10 @@ TITLE = "Multilingual sentence embeddings"
 WITH_CHARTS = ", with charts,"
 """In the first lines of a page that has them."""
 
+_ONLY = (
+    '<p class="notes">Only on the very data that were published; a stand-in (with an @ in its name) is never set '
+    "beside a published figure.</p>"
+)
 _SCRIPTS = ("model", "format", "table", "answers", "matrices", "details", "charts", "main")
 
 
@@ -154,7 +158,10 @@ def _published(shown: Shown, scores: Sequence[PublishedScore]) -> str:
         if tables:
             inner = "".join(map(html_table, tables))
             blocks.append(f"<details><summary>{escaping.xml(title_of(task))}</summary>{inner}</details>")
-    return "".join(blocks)
+    if not blocks:
+        return ""
+    head = '<h2 id="published-head">Measured and published</h2>'
+    return f'<section id="published" aria-labelledby="published-head">{head}{_ONLY}{"".join(blocks)}</section>'
 
 
 def _protocols(tasks: Sequence[Mapping[str, Any]]) -> str:

@@ -43,13 +43,10 @@ function drawAnswers() {
     element(
       "p",
       {},
-      "Highest: ",
-      column.label,
-      column.name && ` (${column.name})`,
-      ": ",
-      score(leader.value, column.kind),
-      " ",
+      `${score(leader.value, column.kind)} `,
       element("small", {}, interval(leader, column.kind)),
+      ` on ${column.label}`,
+      column.name && ` (${column.name})`,
     ),
     element("p", { class: "said" }, ...sentence(column.verdict ?? "")),
   );
@@ -123,7 +120,10 @@ function drawPair(column) {
   const [a, b] = [first, second].map((name) => cells[names.indexOf(name)]);
   if (!b) return fill("real", element("p", {}, "There is nothing to compare it with."));
   const difference = a.value - b.value;
-  const value = pairP(column, a.encoder, b.encoder);
+  // Against the highest the test is that of the sentences and marks: fewer tests are corrected together.
+  const [leader] = cells;
+  const other = a === leader ? b : b === leader ? a : null;
+  const value = other ? other.p : pairP(column, a.encoder, b.encoder);
   const isReal = value != null && value < data.alpha;
   const tag =
     value == null
@@ -135,7 +135,9 @@ function drawPair(column) {
   const said = isReal
     ? [element("strong", {}, better), ` is better by ${fixed(Math.abs(difference), 1)} points (${p(value)})`]
     : [`${fixed(Math.abs(difference), 1)} points between them`, value == null ? "" : ` (${p(value)})`];
-  const n = data.pairs[column.place]?.n;
+  const among = other
+    ? `${cells.filter((cell) => cell.p != null).length} encoders that were held against the highest`
+    : `${data.pairs[column.place]?.n} pairs of this score`;
   return fill(
     "real",
     element("p", {}, tag, " ", ...said, ` on ${column.label}.`),
@@ -144,7 +146,7 @@ function drawPair(column) {
       { class: "notes" },
       value == null
         ? "The results hold no test of these two on this."
-        : `Paired randomisation test, corrected by Holm over the ${n} pairs of this score.`,
+        : `Paired randomisation test, corrected by Holm over the ${among}.`,
     ),
   );
 }

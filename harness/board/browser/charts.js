@@ -28,9 +28,13 @@ function adapted(part, encoders) {
   return copy;
 }
 
-function draw(where, spec, encoders = null) {
+const drawn = new Map();
+
+async function draw(where, spec, encoders = null) {
   const whole = adapted({ ...spec, config: data.charts.config }, encoders);
-  return window.vegaEmbed(where, whole, VEGA);
+  const before = drawn.get(where);
+  drawn.set(where, window.vegaEmbed(where, whole, VEGA));
+  (await before)?.finalize();
 }
 
 function drawCosts() {
@@ -42,25 +46,17 @@ function drawCosts() {
   const now = focus();
   const ofTask = known.filter((one) => data.columns[one].task === now?.task).map((one) => data.columns[one]);
   const place = known.includes(now?.place) ? now.place : (broadest(ofTask)?.place ?? known[0]);
-  const drawn = data.charts.cost[place];
-  const kinds = [...$("cost-kind").options].map((option) => option.value).filter((kind) => drawn[kind]);
-  const kind = kinds.includes(state.cost) ? state.cost : kinds[0];
-  options(
-    $("cost-kind"),
-    kinds.map((one) => [one, COST_NAMES[one]]),
-    kind,
-  );
+  const specs = data.charts.cost[place];
+  const kinds = Object.keys(COSTS_DRAWN).filter((kind) => specs[kind]);
   $("cost-note").textContent =
     `${data.columns[place].label}. The line joins the encoders that no other one beats in both.` +
-    (kind === "speed"
-      ? ` Only what was measured on ${data.costs.setup}.`
-      : kind === "bytes"
-        ? " Small points: cut and quantised vectors."
-        : "") +
-    (now && place !== now.place ? " (There are charts of averages alone.)" : "");
-  draw("#cost-chart", drawn[kind]);
+    (specs.speed ? ` Speed: only what was measured on ${data.costs.setup}.` : "") +
+    (data.encoders.some((encoder) => encoder.reduced) ? " Small points: cut and quantised vectors." : "") +
+    (now && place !== now.place ? " (Charts are of averages alone.)" : "");
+  for (const kind of Object.keys(COSTS_DRAWN)) $(COSTS_DRAWN[kind]).hidden = !kinds.includes(kind);
+  for (const kind of kinds) draw("#" + COSTS_DRAWN[kind], specs[kind]);
 }
-const COST_NAMES = { speed: "sentences a second", size: "size on disk", bytes: "bytes of a vector" };
+const COSTS_DRAWN = { speed: "cost-speed", size: "cost-size", bytes: "cost-bytes" };
 
 function drawLanguages() {
   const known = Object.entries(data.charts.languages ?? {}).filter(

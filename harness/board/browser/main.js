@@ -3,7 +3,6 @@ const PARTS = {
   sort: [sortTable],
   compared: [drawBiases, drawCharts],
   pair: [drawAnswers],
-  cost: [drawCharts],
   find: [drawTable],
   rows: [drawTable],
   focus: [drawAnswers, drawPairs, drawCharts],
@@ -26,12 +25,7 @@ const isDark = () =>
 
 function drawAll() {
   useTheme();
-  for (const [id, name] of [
-    ["find", "find"],
-    ["within", "within"],
-    ["cost-kind", "cost"],
-  ])
-    $(id).value = state[name];
+  for (const name of ["find", "within"]) $(name).value = state[name];
   for (const name of ["variants", "metrics", "all"]) $(name).checked = Boolean(state[name]);
   PARTS.all.forEach((draw) => draw());
 }
@@ -53,7 +47,6 @@ on("variants", "change", (event) => {
 });
 on("metrics", "change", (event) => change({ metrics: event.target.checked ? "1" : "" }));
 on("all", "change", (event) => change({ all: event.target.checked ? "1" : "" }));
-on("cost-kind", "change", (event) => change({ cost: event.target.value }, "cost"));
 on("csv", "click", () => download("board.csv", "text/csv", csv(entries())));
 on("json", "click", () => download("board.json", "application/json", JSON.stringify(entries(), null, 1) + "\n"));
 on("theme", "click", () => {

@@ -30,7 +30,7 @@ function drawPairs() {
   );
   const more = cells.length > SHOWN ? ` The ${SHOWN} highest of ${cells.length}.` : "";
   $("pairs-note").textContent =
-    `${column.label}: the row's score minus the column's. Coloured: told apart (p < ${data.alpha}, Holm over all ${tests.n} pairs of this score; filters change nothing).${more}`;
+    `${column.label}: the row's score minus the column's. Coloured: told apart (p < ${data.alpha}, Holm over all ${tests.n} pairs of this score, so stricter than the marks in the table; filters change nothing).${more}`;
   fill(
     "pairs-table",
     box(

@@ -38,7 +38,6 @@ const DEFAULTS = {
   within: "2",
   first: "",
   second: "",
-  cost: "speed",
   theme: "",
   compared: "",
 };

@@ -274,8 +274,9 @@ function drawLegend(columns, roots) {
     parts.push(
       state.task
         ? "averages; choose a language, or all sets"
-        : "averages of all tasks; choose a task or a language for more",
+        : "what stands for each task; choose a task or a language for more",
     );
+  $("all-label").hidden = !isShort && !state.all;
   $("shown").textContent = parts.join(", ") + ".";
   const flags = columns
     .flatMap((column) => [...column.of.values()].map((cell) => cell.flags))

@@ -115,12 +115,12 @@ def serious(seen: Seen) -> list[tuple[str, str, str]]:
 
 def test_it_asks_for_nothing_and_says_nothing(opened: Any, file: Path) -> None:
     seen = opened()
-    seen.page.wait_for_selector("#cost-chart svg")
+    seen.page.wait_for_selector("#cost-speed svg")
     seen.page.wait_for_selector("#languages-chart svg")
     for kind in ("size", "bytes"):
-        seen.page.select_option("#cost-kind", kind)
+        seen.page.wait_for_selector(f"#cost-{kind} svg")
     seen.page.select_option("#task", "tatoeba")
-    seen.page.hover("#cost-chart svg .mark-symbol path >> nth=0")
+    seen.page.hover("#cost-speed svg .mark-symbol path >> nth=0")
     seen.page.wait_for_selector("#vg-tooltip-element.visible")
     assert seen.requests == [file.as_uri()]
     assert seen.console == []
@@ -245,10 +245,10 @@ def test_dark_and_light(opened: Any) -> None:
 
     seen = opened(color_scheme="dark")
     assert back(seen) < 150
-    seen.page.wait_for_selector(f'#cost-chart svg text[fill="{charts.DARK.ink}"]', state="attached")
+    seen.page.wait_for_selector(f'#cost-speed svg text[fill="{charts.DARK.ink}"]', state="attached")
     seen.page.click("#theme")
     assert back(seen) > 700 and "theme=light" in seen.hash()
-    seen.page.wait_for_selector(f'#cost-chart svg text[fill="{charts.LIGHT.ink}"]', state="attached")
+    seen.page.wait_for_selector(f'#cost-speed svg text[fill="{charts.LIGHT.ink}"]', state="attached")
 
 
 def test_a_phone(opened: Any) -> None:
@@ -308,7 +308,7 @@ def test_what_others_wrote_stays_text(opened: Any, tmp_path: Path) -> None:
         results += [replace(one, fingerprint=text, **changed), replace(average, **changed)]  # type: ignore[arg-type]
     what = replace(shown(results), folder=HOSTILE["html"])
     seen = opened(written(tmp_path, what, Around(title=HOSTILE["html"], note=HOSTILE["html, open"])))
-    seen.page.wait_for_selector("#cost-chart svg")
+    seen.page.wait_for_selector("#cost-speed svg")
     assert {visible(f"{number:02} {text}") for number, text in enumerate(HOSTILE.values())} == {
         str(name) for name in seen.page.locator("#table button.name").all_text_contents()
     }
