@@ -30,7 +30,7 @@ _BLOCK = 64
 _FLOAT16_SCALES = 6e-6, 6e4  # between these, float16 is exact to a hundredth
 _DECIMALS = range(1, 7)
 _UNUSED = "padding", "post_processor", "decoder"  # of a tokenizer, by a static model
-_COPIED = (".json", ".md", ".png")
+_COPIED = (".json", ".md", ".png", ".svg")
 
 Bits = Literal["int4", "int8", "float16"]
 

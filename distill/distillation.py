@@ -55,7 +55,7 @@ from harness.encoders.registry import load_encoder
 from harness.encoders.spec import parse_spec
 from harness.tasks.leakage import EvaluationSentences, leakage_guard
 
-_MODULES = ("sentence_transformers", "accelerate", "datasets", "matplotlib")
+_MODULES = ("sentence_transformers", "accelerate", "datasets", "altair", "vl_convert")
 _VERSIONS = ("sentence_transformers", "accelerate")
 _LONGEST_WAIT = timedelta(days=7)  # of other processes for the first one to fill the stores
 

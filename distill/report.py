@@ -20,6 +20,7 @@ from baselines.training.model_folder import (
     markdown_table,
     settings_table,
 )
+from harness import charts
 from harness.cli import progress
 from harness.core.escaping import code, code_block, markdown
 from harness.core.provenance import GitState, Hardware
@@ -28,7 +29,7 @@ from harness.core.schema import Count, Number
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
-REPORT_FILE, CURVE_FILE, CARD_FILE = "report.md", "curve.png", "README.md"
+REPORT_FILE, CURVE_FILE, CARD_FILE = "report.md", "curve.svg", "README.md"
 
 _MAIN = {
     "mse": "MSE x 100",
@@ -134,7 +135,7 @@ def write_reports(folder: Path, name: str, command: str, trained: Trained, effor
     (folder / TRAINING_FILE).write_bytes(as_json(asdict(trained)))
     (folder / REPORT_FILE).write_text(training_report(name, command, trained, effort), encoding="utf-8")
     (folder / CARD_FILE).write_text(model_card(name, command, trained), encoding="utf-8")
-    draw_curve(trained, folder / CURVE_FILE)
+    (folder / CURVE_FILE).write_text(draw_curve(trained), encoding="utf-8")
 
 
 def training_report(name: str, command: str, trained: Trained, effort: Effort) -> str:
@@ -151,6 +152,7 @@ def training_report(name: str, command: str, trained: Trained, effort: Effort) -
         f"{effort.sentences_per_s:,.0f} sentences/s ({markdown(machine)}).",
         "## Curve",
         f"![loss and development scores]({CURVE_FILE})",
+        *([] if settings["loss"] == "mse" else ["The MSE may rise: this loss does not ask that vectors be as long."]),
         markdown_table(["step", *_MAIN.values()], curve),
         "## Development scores by language",
         "The start's in brackets.",
@@ -197,36 +199,24 @@ def model_card(name: str, command: str, trained: Trained) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def draw_curve(trained: Trained, path: Path) -> None:
-    """Draw loss, MSE, accuracy and STS over the steps, as a PNG. Needs matplotlib."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 3.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    left, right = figure.subplots(1, 2)
-    left.plot(*zip(*trained.losses, strict=True), label="loss", color="tab:grey")
-    left.set_ylabel("loss")
-    steps = [point["step"] for point in trained.curve]
-    mse = left.twinx()
-    mse.plot(steps, [point["mse"] for point in trained.curve], "o-", label="dev MSE x 100", color="tab:red")
-    mse.set_ylabel("dev MSE x 100")
-    left.figure.legend(*_handles(left, mse), loc="outside upper left", ncols=2)
-    for key, label in _MAIN.items():
-        if key != "mse" and key in trained.curve[0]:
-            right.plot(steps, [point[key] for point in trained.curve], "o-", label=f"dev {label}")
-    right.set_ylabel("x 100")
-    right.axvline(trained.best_step, color="tab:grey", linestyle=":", label="best step")
-    right.legend()
-    for axes in (left, right):
-        axes.set_xlabel("step")
-    # Without the version of matplotlib in it, equal curves are equal files.
-    figure.savefig(path, dpi=120, metadata={"Software": None})
+def draw_curve(trained: Trained) -> str:
+    """Loss, MSE, accuracy and STS over the steps, as an SVG. Raises MissingExtraError."""
+    panels = {
+        "loss": [_point("loss", step, loss) for step, loss in trained.losses],
+        "development MSE x 100": [_point("MSE", point["step"], point["mse"]) for point in trained.curve],
+        "development score x 100": [
+            _point(label, point["step"], point[key])
+            for key, label in _MAIN.items()
+            if key != "mse" and key in trained.curve[0]
+            for point in trained.curve
+        ],
+    }
+    shown = {title: points for title, points in panels.items() if points}
+    return charts.svg(charts.curves(shown, x="step", mark=trained.best_step, mark_name="best step"))
 
 
-def _handles(*all_axes: Any) -> tuple[list[Any], list[str]]:
-    pairs = [axes.get_legend_handles_labels() for axes in all_axes]
-    return [handle for handles, _ in pairs for handle in handles], [label for _, labels in pairs for label in labels]
+def _point(series: str, step: float, value: float) -> dict[str, Any]:
+    return {"series": series, "x": step, "value": value, "low": None, "high": None}
 
 
 def _guarded(trained: Trained) -> str:

@@ -27,7 +27,7 @@ from harness.core.files import writing
 _BATCH = 128  # sentences of about one length
 _RIDGE = 1e-3
 
-_COPIED = (".json", ".md", ".png")
+_COPIED = (".json", ".md", ".png", ".svg")
 _POOLER = "pooler."  # no part of mean pooling, and random where the start's file has none
 
 RECORD_FILE = "interpolation.json"

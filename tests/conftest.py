@@ -90,7 +90,7 @@ def leaderboard(tmp_path: Path, fork_servers: Iterator[ForkServer]) -> Leaderboa
 def torch_server() -> Iterator[ForkServer]:
     """A server that has imported torch, and what encodes and trains with it; its commands have one thread."""
     pytest.importorskip("torch")
-    libraries = ("torch", "transformers", "sentence_transformers", "accelerate", "datasets", "matplotlib.pyplot")
+    libraries = ("torch", "transformers", "sentence_transformers", "accelerate", "datasets", "altair")
     server = ForkServer(*libraries, environment={**os.environ, "OMP_NUM_THREADS": "1"})
     yield server
     server.close()

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from baselines.training.model_folder import markdown_table
 from distill.experiments.grid import Column, Grid, Score, Settings, Table
+from harness import charts
 from harness.core.escaping import code, link_target, markdown
 from harness.core.files import write_atomically
 from harness.core.names import Subset, check_name
@@ -79,8 +81,8 @@ def write_page(folder: Path, grid: Grid, scores: Scores, runs: Sequence[Run], co
         cells = _cells(table, scores, runs)
         if not any(cells.values()):
             continue
-        plot, title = f"{check_name(table.name, 'table')}.png", markdown(table.title)
-        _draw(table, cells, folder / plot)
+        plot, title = f"{check_name(table.name, 'table')}.svg", markdown(table.title)
+        write_atomically(folder / plot, _picture(table, scores, cells).encode())
         lines += ["", f"## {title}", "", _markdown(table, scores, cells), "", f"![{title}]({link_target(plot)})"]
         remark = folder / REMARKS / f"{table.name}.md"
         if remark.is_file():
@@ -160,33 +162,26 @@ def _title(table: Table, column: Column, scores: Scores) -> str:
     return column.title + Subset.parse(scores[table.cell(table.rows[0], column)][Score.parse(column.score)].subset).tag
 
 
-def _draw(table: Table, cells: Mapping[tuple[str, str], _Cell | None], path: Path) -> None:
-    """Draw means and standard deviations: over the number of pairs, or as one panel for each column."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    names = [row.name for row in table.rows]
-    n_panels = 1 if table.is_curve else len(table.columns)
-    height = 3.2 if table.is_curve else 1.0 + 0.25 * len(names)
-    figure = Figure(figsize=(6 if table.is_curve else 2.2 + 2.2 * n_panels, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = figure.subplots(1, n_panels, sharey=True, squeeze=False)[0]
-    for number, column in enumerate(table.columns):
-        axes = panels[0 if table.is_curve else number]
-        placed = [(place, cell) for place, name in enumerate(names) if (cell := cells[name, column.title])]
-        means, deviations = [cell.mean for _, cell in placed], [cell.deviation for _, cell in placed]
-        if table.is_curve:
-            axes.errorbar([cell.pairs for _, cell in placed], means, yerr=deviations, fmt="o-", capsize=3)
-        else:
-            axes.errorbar(means, [place for place, _ in placed], xerr=deviations, fmt="o", capsize=3)
-            axes.set_xlabel(column.title)
-            axes.grid(axis="both", alpha=0.3)
+def _picture(table: Table, scores: Scores, cells: Mapping[tuple[str, str], _Cell | None]) -> str:
+    """Means and standard deviations as an SVG: over the number of pairs, or as one panel for each column."""
+    metrics = {Score.parse(column.score).metric for column in table.columns}
+    score = f"{metrics.pop() if len(metrics) == 1 else 'score'} x 100"
+    rows: list[dict[str, Any]] = [
+        {
+            "setting": row.name,
+            "column": _title(table, column, scores),
+            "series": _title(table, column, scores),
+            "x": cell.pairs,
+            "value": cell.mean,
+            "low": cell.mean - cell.deviation if cell.n > 1 else None,
+            "high": cell.mean + cell.deviation if cell.n > 1 else None,
+        }
+        for column in table.columns
+        for row in table.rows
+        if (cell := cells[row.name, column.title])
+    ]
     if table.is_curve:
-        panels[0].set(xscale="log", xlabel="pairs", ylabel="score x 100")
-        panels[0].grid(alpha=0.3)
-        panels[0].legend([column.title for column in table.columns])
-    else:
-        panels[0].set_yticks(range(len(names)), names)
-        panels[0].invert_yaxis()
-    # Without the version of matplotlib in it, equal plots are equal files.
-    figure.savefig(path, dpi=100, metadata={"Software": None})
+        return charts.svg(charts.curves({score: rows}, x="pairs", is_log=True, title=table.title))
+    # In the order of the table, though a column may lack some of them.
+    order = [row.name for row in table.rows]
+    return charts.svg(charts.dots(rows, settings=order, score=score, title=table.title))

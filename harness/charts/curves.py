@@ -9,7 +9,9 @@ from harness.charts.axes import cost_axis, linear_axis, rounded
 from harness.charts.theme import LIGHT, Theme, finished, heading, said, series_scales
 from harness.core.escaping import visible
 
-_WIDTH, _HEIGHT, _LINE = 300, 210, 20
+_WIDTH, _NARROW, _HEIGHT, _LINE = 300, 200, 210, 20
+_MANY = 40
+"""Points of a line that are not drawn one by one."""
 
 
 def curves(
@@ -41,6 +43,7 @@ def curves(
     import altair as alt
 
     drawn = []
+    width = _WIDTH if len(panels) < 3 else _NARROW
     for number, (y, rows) in enumerate(panels.items()):
         points = [
             {
@@ -56,8 +59,8 @@ def curves(
         names = list(dict.fromkeys(point["series"] for point in points))
         colour, shape = series_scales(names, theme)
         places = [point["x"] for point in points]
-        along = cost_axis(places, _WIDTH) if is_log else linear_axis(places, _WIDTH)
-        options = along.options or {"tickCount": 6, "format": ",~r"}
+        along = cost_axis(places, width) if is_log else linear_axis(places, width)
+        options = along.options or {"tickCount": width // 50, "format": ",~r"}
         x_axis = alt.X("x:Q", scale=along.scale(alt), title=visible(x), axis=alt.Axis(**options, grid=False))
         ends = [end for p in points for end in (p["value"], p["low"], p["high"]) if end is not None]
         y_axis = alt.Y(
@@ -71,7 +74,7 @@ def curves(
             base.transform_filter("isValid(datum.low)")
             .mark_rule(aria=False)
             .encode(x=x_axis, y=alt.Y("low:Q", title=visible(y)), y2="high:Q", color=colours),
-            base.mark_point(filled=True, opacity=1, size=40).encode(
+            base.mark_point(filled=True, opacity=1, size=40 if len(points) < _MANY * len(names) else 0).encode(
                 x=x_axis,
                 y=y_axis,
                 color=colours,
@@ -84,11 +87,11 @@ def curves(
             lines = alt.Chart(alt.Data(values=[{"x": mark, "text": visible(mark_name)}]))
             layers.append(lines.mark_rule(color=theme.muted, strokeDash=[3, 3], aria=False).encode(x="x:Q"))
             layers.append(
-                lines.mark_text(align="left", baseline="top", dx=4, dy=2, color=theme.muted, aria=False).encode(
+                lines.mark_text(align="center", baseline="bottom", dy=-3, color=theme.muted, aria=False).encode(
                     x="x:Q", y=alt.value(0), text="text:N"
                 )
             )
-        drawn.append(alt.layer(*layers).properties(name=f"curves_{number}", width=_WIDTH, height=_HEIGHT))
+        drawn.append(alt.layer(*layers).properties(name=f"curves_{number}", width=width, height=_HEIGHT))
     described = f"{', '.join(map(visible, panels))} against {visible(x)}"
     chart = alt.hconcat(*drawn, spacing=24).resolve_scale(color="independent", shape="independent")
     chart = chart.properties(name="curves", description=described, **heading(title))
@@ -98,6 +101,7 @@ def curves(
 def dots(
     rows: Sequence[Mapping[str, Any]],
     *,
+    settings: Sequence[str],
     score: str,
     title: str = "",
     theme: Theme = LIGHT,
@@ -106,6 +110,7 @@ def dots(
 
     Args:
         rows: `setting`, `column`, `value`, `low` and `high` (or None).
+        settings: in their order.
         score: title of the x axes.
         title: above the picture.
         theme: of the colours.
@@ -118,7 +123,7 @@ def dots(
     require()
     import altair as alt
 
-    settings = list(dict.fromkeys(visible(row["setting"]) for row in rows))
+    settings = list(dict.fromkeys(map(visible, settings)))
     columns = list(dict.fromkeys(row["column"] for row in rows))
     height = _LINE * max(len(settings), 1) + 8
     panels = []

@@ -38,7 +38,7 @@ def by_threshold(
     measures = ["precision", "recall", "F1"]
     colour, _ = series_scales(measures, theme)
     dashes = alt.Scale(domain=measures, range=[[1, 0], [5, 2], [1, 2]])
-    grid = []
+    panels = []
     encoders = list(dict.fromkeys(row["encoder"] for row in rows))
     subsets = list(dict.fromkeys(row["subset"] for row in rows))
     for line, encoder in enumerate(encoders):
@@ -46,7 +46,6 @@ def by_threshold(
         # The thresholds of an encoder's sets are alike, those of two encoders are not.
         ends = [row["threshold"] for row in of_encoder]
         scale = alt.Scale(domain=[round(min(ends), 4), round(max(ends), 4)], nice=False, zero=False)
-        panels = []
         for number, subset in enumerate(subsets):
             points = [point for row in of_encoder if row["subset"] == subset for point in _points(row)]
             cuts = [
@@ -88,9 +87,8 @@ def by_threshold(
                     name=f"threshold_{line}_{number}", width=_WIDTH, height=_HEIGHT, title=name
                 )
             )
-        grid.append(alt.hconcat(*panels, spacing=14))
     described = "precision, recall and F1 of the extracted pairs against the threshold of their margin score"
-    chart = alt.vconcat(*grid, spacing=14)
+    chart = alt.concat(*panels, columns=max(len(subsets), 1), spacing=14)
     chart = chart.properties(name="thresholds", description=described, **heading(title, subtitle))
     return finished(chart, theme)
 

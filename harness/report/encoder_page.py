@@ -7,7 +7,15 @@ from math import isnan
 
 from harness.core import escaping
 from harness.core.names import Subset, is_name
-from harness.protocol.described import is_average, metric_of, metric_order, subset_order, task_order, title_of
+from harness.protocol.described import (
+    is_average,
+    metric_of,
+    metric_order,
+    overview_columns,
+    subset_order,
+    task_order,
+    title_of,
+)
 from harness.report.cells import Cell, Column, Note, Row, Table, p_text
 from harness.report.figures import Figures, shortened
 from harness.report.headlines import one_each
@@ -139,18 +147,18 @@ def _strengths(encoder: str, own: Sequence[Result], board: Board) -> Table | Non
     """By task: the sets on which it is among the best, and those on which it is significantly worse than the best."""
     rows = []
     for task in task_order(result.task for result in own):
-        metrics = metric_order(task, {m for r in own if r.task == task for m in r.metrics})
-        metric = next((m for m in metrics if metric_of(task, m).is_ranked and metric_of(task, m).is_main), None)
+        metric = _telling(task, own)
+        if metric is None:
+            continue
         strong, weak = [], []
-        sets = subset_order(task, (r.subset for r in own if r.task == task and not is_average(r.subset)))
-        for subset in sets if metric else []:
-            standing = board.standing((task, subset, metric or ""))
+        for subset in subset_order(task, (r.subset for r in own if r.task == task and not is_average(r.subset))):
+            standing = board.standing((task, subset, metric))
             if encoder in standing.best:
                 strong.append(subset)
             elif encoder in standing.p:
                 weak.append(subset)
         if strong or weak:
-            label = f"{title_of(task)}, {metric_of(task, metric or '').heading}"
+            label = f"{title_of(task)}, {metric_of(task, metric).heading}"
             rows.append(Row((Cell(label), _listed(strong), _listed(weak))))
     heads = (
         Column("", is_number=False),
@@ -162,6 +170,13 @@ def _strengths(encoder: str, own: Sequence[Result], board: Board) -> Table | Non
         Note("worse: by the paired test on the same items, corrected by Holm over the encoders of a set"),
     )
     return Table("Strong and weak", heads, tuple(rows), notes) if rows else None
+
+
+def _telling(task: str, own: Sequence[Result]) -> str | None:
+    """The metric that says most of a set, if encoders are ranked by it: that of the front page, else the main one."""
+    metrics = metric_order(task, {metric for r in own if r.task == task for metric in r.metrics})
+    metric = next((c.metric for c in overview_columns(task)), next(iter(metrics), ""))
+    return metric if metric in metrics and metric_of(task, metric).is_ranked else None
 
 
 def _listed(subsets: Sequence[str]) -> Cell:

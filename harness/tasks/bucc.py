@@ -16,13 +16,15 @@ from harness.core.text import iter_lines
 from harness.data import DataDir
 from harness.data.bucc import PAIRS, BUCCPair, BUCCSplit, bucc_sources, bucc_texts, load_bucc
 from harness.data.citations import cited
-from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Rows, Task, languages_of_pair, tags_of
+from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Page, Rows, Task, languages_of_pair, tags_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from harness.resampling.metrics import Sample
+    from harness.results.records import Result
+    from harness.results.statistics import Statistics
 
 READINGS = ("train", "test", "heldout")
 K = 4
@@ -190,6 +192,40 @@ def _extracted_held_out(rows: Rows, training: NDArray[np.bool_]) -> NDArray[np.b
     return extracted
 
 
+_POINTS = 40
+
+
+def detail(rows: Rows) -> dict[str, object]:
+    """Precision and recall x 100 of the training split at 40 thresholds.
+
+    They are evenly spaced, from the score above which there are 2 per cent as many pairs as gold pairs, to that above
+    which there are three times as many: beyond it, nothing happens but that precision falls.
+    """
+    import numpy as np
+
+    training = _select(rows, rows["split"] == "training")
+    scores, n_gold = training["score"][~np.isnan(training["score"])], int(training["gold"].sum())
+    curve: dict[str, list[float]] = {"threshold": [], "precision": [], "recall": []}
+    if not len(scores) or not n_gold:
+        return {"thresholds": curve}
+    descending = np.sort(scores)[::-1]
+    high, low = descending[min(n_gold // 50, len(scores) - 1)], descending[min(3 * n_gold, len(scores)) - 1]
+    for threshold in np.unique(np.linspace(low, high, _POINTS)):
+        correct, extracted, _ = count_pairs(training, threshold).tolist()
+        curve["threshold"].append(round(float(threshold), 4))
+        curve["precision"].append(round(100 * correct / max(extracted, 1), 2))
+        curve["recall"].append(round(100 * correct / n_gold, 2))
+    return {"thresholds": curve}
+
+
+def page(results: Sequence[Result], statistics: Statistics) -> Page:
+    """Precision and recall against the threshold."""
+    from harness.tasks.thresholds_page import threshold_picture
+
+    picture = threshold_picture(results, statistics)
+    return Page(pictures=(picture,) if picture else ())
+
+
 def averages(subsets: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """`avg`, the unweighted mean over the four pairs, where all are there; `avg@ntrex` over those of a stand-in."""
     present = set(subsets)
@@ -244,4 +280,6 @@ bucc = Task(
         ranking=("avg",),
         overview=(OverviewColumn("f1_train", "BUCC f1_train", ("avg",), "BUCC"),),
     ),
+    detail=detail,
+    page=page,
 )

@@ -20,7 +20,7 @@ from tiny_corpora import write_corpus
 from harness.cli import main
 from harness.encoders.registry import encoder_info, load_encoder
 
-for module in ("torch", "sentence_transformers", "accelerate", "datasets", "matplotlib"):
+for module in ("torch", "sentence_transformers", "accelerate", "datasets", "altair", "vl_convert"):
     pytest.importorskip(module)
 
 _TEACHER = "chargrams?dim=64"

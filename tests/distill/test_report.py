@@ -75,7 +75,7 @@ def _grid_page(folder: Path, texts: Mapping[str, str], table: str = "made") -> s
 
 
 def test_the_page_of_a_grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ablation_page, "_draw", lambda *_: None)
+    monkeypatch.setattr(ablation_page, "_picture", lambda *_: "")
     page = _grid_page(tmp_path, HOSTILE)
     assert markdown_shape(page) == markdown_shape(_grid_page(tmp_path, harmless())) and not hidden(page)
     with pytest.raises(InputError, match=r"table name '.*' cannot name a folder"):

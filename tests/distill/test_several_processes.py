@@ -12,7 +12,7 @@ import pytest
 from fork_server import LEADERBOARD
 from tiny_corpora import write_corpus
 
-for module in ("torch", "sentence_transformers", "accelerate", "datasets", "matplotlib"):
+for module in ("torch", "sentence_transformers", "accelerate", "datasets", "altair", "vl_convert"):
     pytest.importorskip(module)
 
 STREAMS = ("stdout", "stderr")

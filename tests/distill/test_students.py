@@ -436,7 +436,7 @@ def static_folder(tmp_path_factory):
     student.save_pretrained(str(folder))
     (folder / "README.md").write_text("# Card\n", encoding="utf-8")
     (folder / "LICENSE").write_text("free", encoding="utf-8")
-    (folder / "curve.png").write_bytes(b"not copied")
+    (folder / "curve.svg").write_bytes(b"not copied")
     return folder
 
 
@@ -456,7 +456,7 @@ def test_the_compact_form_has_the_same_vectors_and_opens_everywhere(static_folde
         "LICENSE",
         "README.md",
         "config_sentence_transformers.json",
-        "curve.png",
+        "curve.svg",
         "model.safetensors",
         "modules.json",
         "tokenizer.json",

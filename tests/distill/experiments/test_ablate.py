@@ -9,6 +9,7 @@ import signal
 import statistics
 import time
 from dataclasses import asdict, replace
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from harness.cli import main
 from harness.data.sources import open_data_dir
 from harness.encoders.registry import load_encoder
 
-for module in ("torch", "sentence_transformers", "accelerate", "matplotlib"):
+for module in ("torch", "sentence_transformers", "accelerate", "altair", "vl_convert"):
     pytest.importorskip(module)
 
 from distill.experiments.ablate import _gather, _resolved, ablate  # noqa: E402
@@ -171,7 +172,7 @@ def test_the_numbers_are_those_of_one_uninterrupted_run(done, data, tmp_path):
         assert twin["scores"] == run.scores and twin["best_step"] == run.best_step
     # Only the table that was asked for has scores, and so a place on the page.
     page = (tmp_path / "out/README.md").read_text()
-    assert "## Losses" in page and "## Sizes" not in page and not (tmp_path / "out/size.png").exists()
+    assert "## Losses" in page and "## Sizes" not in page and not (tmp_path / "out/size.svg").exists()
 
 
 def test_tables(done):
@@ -210,12 +211,13 @@ def test_tables(done):
 def test_page(done, data):
     folder, _, _ = done
     page = (folder / "README.md").read_text()
-    assert "![Sizes](size.png)\n\nMore pairs are better.\n" in page
+    assert "![Sizes](size.svg)\n\nMore pairs are better.\n" in page
     assert "mean ± standard deviation (n - 1) over the seeds 1, 2" in page
     assert str(data) not in page and str(folder) not in page
     for name in ("corpora", "size", "losses"):
-        content = (folder / f"{name}.png").read_bytes()
-        assert content.startswith(b"\x89PNG") and len(content) < 60_000
+        content = (folder / f"{name}.svg").read_text()
+        assert ElementTree.fromstring(content).tag.endswith("svg") and len(content) < 60_000
+        assert "x 100</text>" in content, "the axis is named"
 
 
 def test_a_distillation_is_better_than_none(done):

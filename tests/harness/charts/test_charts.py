@@ -101,7 +101,7 @@ def every_spec(theme: charts.Theme = charts.LIGHT) -> dict[str, dict[str, Any]]:
         "curves": charts.curves(
             {"loss": series("one"), "score": series("one", "two")}, x="pairs", is_log=True, mark=100, mark_name="best"
         ),
-        "dots": charts.dots(settings(), score="score", theme=theme),
+        "dots": charts.dots(settings(), settings=["mse", "cosine"], score="score", theme=theme),
     }
 
 
@@ -200,7 +200,7 @@ def test_without_the_extra_one_line_names_the_command(monkeypatch: pytest.Monkey
         lambda: charts.by_language([], score="s"),
         lambda: charts.by_threshold([], []),
         lambda: charts.curves({}, x="x"),
-        lambda: charts.dots([], score="s"),
+        lambda: charts.dots([], settings=[], score="s"),
     ):
         with pytest.raises(MissingExtraError, match=re.escape('pip install "multilingual-embedding-harness[board]"')):
             call()
@@ -294,7 +294,9 @@ def test_hostile_texts_stay_texts() -> None:
             charts.by_language(rows, score=text, title=text, subtitle=text),
             charts.by_threshold([dict(r, encoder=text) for r in thresholds_], [dict(c, encoder=text) for c in chosen]),
             charts.curves({text: [dict(r, series=text) for r in series("a")]}, x=text, mark=2, mark_name=text),
-            charts.dots([dict(r, setting=text, column=text) for r in settings()], score=text, title=text),
+            charts.dots(
+                [dict(r, setting=text, column=text) for r in settings()], settings=[text], score=text, title=text
+            ),
         ]
         for spec in specs:
             root = ET.fromstring(charts.svg(spec))
@@ -322,7 +324,7 @@ def test_no_text_gets_into_an_expression() -> None:
             [dict(c, encoder=text, subset=text) for c in chosen],
         ),
         charts.curves({text: [dict(r, series=text) for r in series("a")]}, x=text, mark=2, mark_name=text),
-        charts.dots([dict(r, setting=text, column=text) for r in settings()], score=text, title=text),
+        charts.dots([dict(r, setting=text, column=text) for r in settings()], settings=[text], score=text),
     ]
 
     def expressions(value: Any, key: str = "") -> Iterator[str]:

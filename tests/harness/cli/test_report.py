@@ -33,14 +33,17 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     return run
 
 
+ENCODERS = [f"results/encoders/{name}.md" for name in ("chargrams", "e5", "muse")]
+
+
 def test_writes_once(report: Report) -> None:
-    assert report() == (0, ["results/README.md", "results/sts17.md", "results/published.md"], "")
+    assert report() == (0, ["results/README.md", "results/sts17.md", *ENCODERS], "")
     assert report() == (0, [], "")
 
 
 def test_readme_of_the_folder_if_it_has_the_markers(report: Report) -> None:
     Path("README.md").write_text("# Mine\n")
-    assert report()[1] == ["results/README.md", "results/sts17.md", "results/published.md"]
+    assert report()[1] == ["results/README.md", "results/sts17.md", *ENCODERS]
     Path("README.md").write_text(f"{BEGIN}\n{END}\n")
     assert report()[1] == ["README.md"]
 
@@ -54,13 +57,16 @@ def test_named_readme(report: Report, tmp_path: Path) -> None:
 
 def test_check(report: Report) -> None:
     code, lines, err = report("--check")
-    names = ("README", "sts17", "published")
-    assert (code, lines, err) == (1, [f"would change: results/{name}.md" for name in names], "")
+    names = ["results/README.md", "results/sts17.md", *ENCODERS]
+    assert (code, lines, err) == (1, [f"would change: {name}" for name in names], "")
     assert not Path("results/README.md").exists()
     report()
     assert report("--check") == (0, [], "")
     write_records(Path("results"), [*ResultStore("results").load(), sts("muse", "es-es", 1.0)])
-    assert report("--check")[:2] == (1, ["would change: results/sts17.md"])
+    assert report("--check")[:2] == (
+        1,
+        ["would change: results/sts17.md", "would change: results/encoders/muse.md"],
+    )
 
 
 @pytest.mark.parametrize(

@@ -55,24 +55,64 @@ def overview(results: list[Result], p: float = 0.0001, costs: bool = True) -> Ov
 
 def test_all_of_it() -> None:
     table = overview(measured()).table
-    assert [column.label for column in table.columns[:7]] == [
+    assert [column.label for column in table.columns] == [
         "encoder",
-        "overall rank",
-        "STS avg-same",
-        "STS avg-cross@deepl",
-        "language bias ten@deepl",
-        "BUCC f1_train avg@ntrex",
-        "Tatoeba xx->en avg-all",
+        "STS same",
+        "STS cross@",
+        "bias ten@",
+        "BUCC mean@",
+        "Tatoeba all",
+        "sentences/s",
+        "MB",
     ]
     rows = [[f"{cell.text} {cell.interval_text}".strip() for cell in row.cells[:4]] for row in table.rows]
     assert rows == [
-        ["first", "1.2 [1.2, 1.2]", "80.0 [79.0, 81.0]", "70.0 [69.0, 71.0]"],
-        ["second", "1.8 [1.8, 1.8]", "82.0 [81.0, 83.0]", "60.0 [59.0, 61.0]"],
-        ["third", "3.0 [3.0, 3.0]", "50.0 [49.0, 51.0]", "20.0 [19.0, 21.0]"],
+        ["first", "80.0", "70.0", "-7.00"],
+        ["second", "82.0", "60.0", "-6.00"],
+        ["third", "50.0", "20.0", "-2.00"],
     ]
     assert "order of encoders: overall rank" in table.note_texts
-    (note,) = [text for text in table.note_texts if text.startswith("overall rank")]
+    assert (
+        "STS: spearman of sts17 on avg-same, avg-cross@deepl; bias: difference of language-bias on ten@deepl; "
+        "BUCC: f1_train of bucc on avg@ntrex; Tatoeba: xx->en of tatoeba on avg-all"
+    ) in table.note_texts
+    assert "@: avg@ntrex: a BUCC-format set, not the BUCC data" in table.note_texts
+    ranks = overview(measured()).rank_table
+    assert ranks is not None
+    rows = [[f"{cell.text} {cell.interval_text}".strip() for cell in row.cells] for row in ranks.rows]
+    assert rows == [
+        ["first", "1.2 [1.2, 1.2]", "2.0", "1.0", "1.0", "1.0"],
+        ["second", "1.8 [1.8, 1.8]", "1.0", "2.0", "2.0", "2.0"],
+        ["third", "3.0 [3.0, 3.0]", "3.0", "3.0", "3.0", "3.0"],
+    ]
+    (note,) = [text for text in ranks.note_texts if text.startswith("overall rank")]
     assert note.startswith("overall rank: the mean of the ranks in the 4 columns by which encoders are ranked; its")
+
+
+@pytest.mark.parametrize("costs", [True, False])
+def test_the_front_page_has_seven_columns_at_most(costs: bool) -> None:
+    own = [
+        record(name, task, "avg", {metric: 50.0 + len(name)}, "s")
+        for name in SCORES
+        for task, metric in (("pairs", "accuracy_src_trg"), ("scored", "spearman"), ("retrieval", "ndcg_at_10"))
+    ]
+    table = overview([*measured(), *own], costs=costs).table
+    assert len(table.columns) == 8 and all(len(row.cells) == 8 for row in table.rows)
+    (left_out,) = [text for text in table.note_texts if text.startswith("no room for: ")]
+    assert "bias ten@" in left_out, "what ranks nobody goes first"
+    few = overview([result for result in measured() if result.task == "tatoeba"], costs=costs).table
+    assert [column.label for column in few.columns][:2] == ["encoder", "Tatoeba all"]
+    assert not [text for text in few.note_texts if text.startswith("no room for: ")]
+
+
+def test_names_lead_to_the_encoders_pages_if_they_can_name_a_file() -> None:
+    results = [*measured(), sts("a/../b", "avg-same", 90.0), sts("x](y)", "avg-same", 91.0)]
+    found = {row.cells[0].value: row.cells[0].link for row in overview(results).front("results/", "encoders").rows}
+    assert found == {
+        **{name: f"results/encoders/{name}.md" for name in SCORES},
+        **{"a/../b": "", "x](y)": ""},
+    }
+    assert not any(row.cells[0].link for row in overview(results).table.rows)
 
 
 def test_the_short_form_in_full() -> None:
@@ -149,7 +189,7 @@ def test_what_the_interval_of_a_rank_says_nothing_about_is_said() -> None:
 
 def test_one_encoder_has_no_rank() -> None:
     alone = overview([result for result in measured() if result.encoder == "first"])
-    assert "rank" not in alone.short(100) and "overall rank" not in [column.label for column in alone.table.columns]
+    assert "rank" not in alone.short(100) and alone.rank_table is None
 
 
 def test_two_metrics_of_one_set_are_told_apart() -> None:

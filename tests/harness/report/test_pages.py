@@ -43,13 +43,14 @@ def store(tmp_path: Path) -> ResultStore:
 
 
 def test_every_task_has_a_page_and_nothing_is_rewritten(store: ResultStore) -> None:
-    names = ["README.md", "sts17.md", "language-bias.md", "bucc.md", "tatoeba.md", "published.md"]
+    names = ["README.md", "sts17.md", "language-bias.md", "bucc.md", "tatoeba.md"]
+    names += [f"encoders/{name}.md" for name in ("chargrams", "e5", "muse")]
     assert report(store) == [store.root / name for name in names]
     stamps = {name: (store.root / name).stat().st_mtime_ns for name in names}
     assert report(store) == []
     assert stamps == {name: (store.root / name).stat().st_mtime_ns for name in names}
     write_records(store.root, [*store.load(), sts("muse", "es-es", 70.0)])
-    assert report(store) == [store.root / "sts17.md"]
+    assert report(store) == [store.root / "sts17.md", store.root / "encoders/muse.md"]
 
 
 def test_a_task_page_in_full() -> None:
@@ -142,14 +143,19 @@ def test_published_figures_stand_apart_on_a_task_s_page_and_differences_with_the
     ]
 
 
-def test_what_was_not_measured_has_a_page_and_another_metric_no_place_beside_ours() -> None:
+def test_what_was_not_measured_has_no_page_and_another_metric_no_place_beside_ours() -> None:
     pages = make_pages([record("labse", "bucc", "de-en", {"f1_train": 95.0})], scores=published_scores())
-    assert list(pages) == ["README.md", "bucc.md", "published.md"]
-    assert "(published.md)" in pages["README.md"]
+    assert list(pages) == ["README.md", "bucc.md", "encoders/labse.md"]
     assert "99.35" not in pages["bucc.md"] and "99.4" not in pages["bucc.md"] and "top-1" not in pages["bucc.md"]
     assert "| labse   | paper v2 | de-en  |    95.00 |      95.9 |      -0.90 |" in pages["bucc.md"]
-    assert "## mteb's BUCC (no mining): top-1 weighted F1 x 100, published" in pages["published.md"]
-    assert "## Korean STS: Spearman's rho x 100, published" in pages["published.md"]
+    assert "fr-en" not in pages["bucc.md"], "published figures of sets that were not measured"
+    assert (
+        "| *laser* " in pages["bucc.md"]
+        and "| *laser* "
+        in make_pages([record("labse", "bucc", "de-en@ntrex", {"f1_train": 95.0})], scores=published_scores())[
+            "bucc.md"
+        ]
+    ), "a stand-in has the published figures of its set beside it, in a table of their own"
 
 
 def test_the_bundled_sample_is_not_set_beside_published_figures() -> None:
@@ -159,21 +165,16 @@ def test_the_bundled_sample_is_not_set_beside_published_figures() -> None:
 
 def test_overview(store: ResultStore) -> None:
     lines = make_pages(store.load())["README.md"].splitlines()
-    table = [line.strip("| ") for line in lines if line.startswith(("| encoder", "| e5", "| muse", "| chargrams"))]
+    table = [line.strip("| ") for line in lines if line.startswith(("| encoder", "| [e5]", "| [muse]", "| [chargrams"))]
     rows = [[cell.strip() for cell in line.split("|")] for line in table]
     assert rows[:4] == [
-        [
-            "encoder",
-            "STS avg-same",
-            "language bias ten@deepl",
-            "BUCC f1_train de-en@ntrex",
-            "Tatoeba xx->en avg-paper",
-        ],
-        ["e5", "81.0", "–", "90.0", "–"],
-        ["muse", "80.0", "-0.92", "–", "†40.0"],
-        ["chargrams (lexical floor)", "50.0", "–", "–", "–"],
+        ["encoder", "STS same", "bias ten@", "BUCC de-en@", "Tatoeba paper"],
+        ["[e5](encoders/e5.md)", "81.0", "–", "90.0", "–"],
+        ["[muse](encoders/muse.md)", "80.0", "-0.92", "–", "†40.0"],
+        ["[chargrams (lexical floor)](encoders/chargrams.md)", "50.0", "–", "–", "–"],
     ]
-    assert "- `@ntrex`: a BUCC-format set, not the BUCC data" in lines and "- – not measured here" in lines
+    assert "- @: de-en@ntrex: a BUCC-format set, not the BUCC data" in lines
+    assert "- – not measured here" in lines
     assert "- [BUCC bitext mining](bucc.md)" in lines
 
 
@@ -196,7 +197,9 @@ def test_a_changed_checkout_and_several_days_are_said() -> None:
 
 def test_records_without_an_overview_column_have_a_page() -> None:
     pages = make_pages([record("muse", "mine", "a", {"x": 1.0})])
-    assert list(pages) == ["README.md", "mine.md"] and "[mine](mine.md)" in pages["README.md"]
+    assert list(pages) == ["README.md", "mine.md", "encoders/muse.md"] and "[mine](mine.md)" in pages["README.md"]
+    (lead, *_) = pages["README.md"].partition("[mine](mine.md)")
+    assert "| muse    | 1.0 |" in lead, "the page leads with the scores, of whatever task"
 
 
 def test_readme_between_the_markers(store: ResultStore) -> None:
@@ -205,7 +208,7 @@ def test_readme_between_the_markers(store: ResultStore) -> None:
     assert readme in report(store, readme)
     text = readme.read_text()
     assert text.startswith(f"# Mine\n\n{BEGIN}\n\n### All tasks") and text.endswith(f"\n{END}\n\nThe end.\n")
-    assert "\nold\n" not in text and "| e5 " in text and "@sample" not in text
+    assert "\nold\n" not in text and "| [e5](results/encoders/e5.md) " in text and "@sample" not in text
     assert "](results/README.md)" in text and "[STS 2017](results/sts17.md)" in text
     assert report(store, readme) == []
 
@@ -235,7 +238,7 @@ def test_broken_markers(store: ResultStore, text: str) -> None:
 
 
 def test_outdated_writes_nothing(store: ResultStore) -> None:
-    assert len(outdated(store)) == 6
+    assert len(outdated(store)) == 8
     assert [path.name for path in store.root.iterdir()] == ["records"]
 
 

@@ -307,10 +307,11 @@ def test_report(board: Installation) -> None:
     assert json.loads((board.folder / "results/contrast/worst.json").read_text())["student sv"] < N
     overview = (board.folder / "results/README.md").read_text("utf-8")
     table = [cells(line) for line in overview.splitlines() if line.startswith("|")]
-    assert table[0] == ["encoder", "overall rank", "contrast avg", "contrast won sv", "plain-contrast sv"]
+    assert table[0] == ["encoder", "contrast mean", "contrast won sv", "plain-contrast sv"]
     # By the overall rank: not by name.
-    assert [row[0] for row in table[2:4]] == ["student", "chargrams (lexical floor)"]
-    assert table[2][2].startswith("+") and table[2][3].startswith("**") and not table[3][3].startswith("**")
+    names = ["[student](encoders/student.md)", "[chargrams (lexical floor)](encoders/chargrams.md)"]
+    assert [row[0] for row in table[2:4]] == names
+    assert table[2][1].startswith("+") and table[2][2].startswith("**") and not table[3][2].startswith("**")
     assert "- [Contrast sets](contrast.md)" in overview and "order of encoders: overall rank" in overview
 
 
