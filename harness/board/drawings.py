@@ -12,19 +12,22 @@ from dataclasses import astuple
 from typing import Any
 
 from harness import charts
-from harness.data.families import family
-from harness.protocol.languages import PIVOT
+from harness.board.data import Shown
+from harness.core.names import Subset
+from harness.protocol.described import title_of
+from harness.report.pictures import cost_rows, language_rows
+from harness.report.tables import split_sample
+from harness.statistics.board import Board, Key
+from harness.statistics.candidates import Facts, facts_of
 
 _MOST_LINES, _FEWEST, _IN_FAMILIES = 130, 3, 25
 _WIDTH, _HEIGHT = 350, 280  # three beside each other
 _NAMED = 60
 """Points that have names, at most, beside those of the front."""
-_KINDS = {"speed": "speed", "size": "disk", "bytes": "bytes"}
-"""How the page calls a kind of cost, and how `harness.charts` does."""
 
 
-def drawings(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The specifications for the structure of `board_data`.
+def drawings(shown: Shown, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The specifications, of the columns of `board_data`.
 
     Keys: `cost`: by column's place and kind of cost; `languages`: by column's place, the chart and its encoders;
     `config`: of all; `dark`: by colour of the light theme, that of the dark one.
@@ -32,9 +35,14 @@ def drawings(data: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         MissingExtraError: the extra `board` is not installed.
     """
-    columns = data["columns"]
-    cost = {place: _costs(data, place) for place, column in enumerate(columns) if _is_charted(column)}
-    drawn = {place: _languages(data, place) for place in _of_languages(columns)}
+    boards = {
+        Subset.parse(part[0].subset).is_sample: Board(part, shown.statistics) for part in split_sample(shown.results)
+    }
+    facts = facts_of(shown.results, shown.measured)
+    of = [(place, column, boards[bool(column.get("sample"))]) for place, column in enumerate(columns)]
+    cost = {place: _costs(board, column, facts) for place, column, board in of if _is_charted(column)}
+    by_language = _of_languages(columns)
+    drawn = {place: _languages(board, column, columns) for place, column, board in of if place in by_language}
     languages = {place: one for place, one in drawn.items() if one}
     found = {"cost": {place: drawn for place, drawn in cost.items() if drawn}, "languages": languages}
     dark = dict(zip(_colours(charts.LIGHT), _colours(charts.DARK), strict=True))
@@ -66,77 +74,40 @@ def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return all(one.get(key) == other.get(key) for key in ("task", "metric", "sample"))
 
 
-def _costs(data: Mapping[str, Any], place: int) -> dict[str, Any]:
+def _costs(board: Board, column: Mapping[str, Any], facts: Mapping[str, Facts]) -> dict[str, Any]:
     """By kind of cost, the chart; those that have two encoders or more."""
     drawn = {}
-    label = data["columns"][place]["label"]
-    for kind, name in _KINDS.items():
-        rows = [row for cell in data["cells"][place] if (row := _row(data, cell, kind)) is not None]
+    for kind, rows in cost_rows(board, _key(column), facts).items():
         if sum(not row["is_small"] for row in rows) < 2:
             continue
         if len(rows) > _NAMED:
             rows = [{**row, "is_small": True} for row in rows]
-        drawn[kind] = charts.quality_and_cost(rows, charts.COSTS[name], quality=label, width=_WIDTH, height=_HEIGHT)
+        label = column["label"]
+        drawn[kind] = charts.quality_and_cost(rows, charts.COSTS[kind], quality=label, width=_WIDTH, height=_HEIGHT)
     return drawn
 
 
-def _row(data: Mapping[str, Any], cell: Sequence[Any], kind: str) -> dict[str, Any] | None:
-    """An encoder's point; None where the cost is not known, of other weights, or of another machine."""
-    place, value, low, high, *_ = cell
-    encoder, of = data["encoders"][place], data["costs"]["of"].get(place)
-    is_small = encoder["base"] is not None
-    known = None
-    if kind == "bytes" and encoder["reduced"]:
-        known = encoder["reduced"][2]
-    elif of and of["scores"] and not is_small:
-        known = of["bytes"] if kind == "bytes" else of["size"] if kind == "size" else of["speed"] and of["speed"][0]
-        if kind == "speed" and not of["alike"]:
-            known = None
-        elif kind == "size" and known is not None:
-            known /= 1e6
-    if known is None:
+def _languages(board: Board, column: Mapping[str, Any], columns: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Scores of a task's sets by one metric, of those encoders that have the most, then the best; None of few sets."""
+    keys = [_key(other) for other in columns if _alike(other, column) and _has_languages(other)][:_MOST_LINES]
+    if len(keys) < _FEWEST:
         return None
-    return {"encoder": encoder["name"], "value": value, "low": low, "high": high, "cost": known, "is_small": is_small}
-
-
-def _languages(data: Mapping[str, Any], place: int) -> dict[str, Any] | None:
-    """Scores of a task's sets by one metric, of the encoders that are the best on average; None of few sets."""
-    column, columns = data["columns"][place], data["columns"]
-    sets = [p for p, other in enumerate(columns) if _alike(other, column) and _has_languages(other)][:_MOST_LINES]
-    if len(sets) < _FEWEST:
-        return None
-    values: dict[int, list[float]] = {}
-    for p in sets:
-        for encoder, value, *_ in data["cells"][p]:
-            if data["encoders"][encoder]["base"] is None:
-                values.setdefault(encoder, []).append(value)
-    # Those on most sets first, then the highest mean.
+    values: dict[str, list[float]] = {}
+    for task, subset, metric in keys:
+        for encoder, result in board.results(task, subset).items():
+            if result.base is None and metric in result.metrics:
+                values.setdefault(encoder, []).append(result.metrics[metric])
     order = sorted(values, key=lambda e: (-len(values[e]), -sum(values[e]) / len(values[e]), e))[: charts.MOST_ENCODERS]
-    rows = [
-        {
-            "encoder": data["encoders"][encoder]["name"],
-            "language": columns[p].get("name") or columns[p]["subset"],
-            "family": _family(columns[p]) if len(sets) > _IN_FAMILIES else "",
-            "value": value,
-            "low": low,
-            "high": high,
-        }
-        for encoder in order
-        for p in sets
-        for other, value, low, high, *_ in data["cells"][p]
-        if other == encoder
-    ]
+    rows = language_rows(board, keys, order)
+    if len(keys) <= _IN_FAMILIES:
+        rows = [{**row, "family": ""} for row in rows]
     lowest = min(min(row["value"], row["low"] or 0.0) for row in rows)
-    heading = column["heading"]
-    drawn = charts.by_language(rows, score=f"{heading} x 100", domain=(min(-2.0, lowest - 2), 102.0))
-    title = next(task["title"] for task in data["tasks"] if task["name"] == column["task"])
-    return {"spec": drawn, "encoders": order, "title": f"{title}, {heading}"}
+    drawn = charts.by_language(rows, score=f"{column['heading']} x 100", domain=(min(-2.0, lowest - 2), 102.0))
+    return {"spec": drawn, "encoders": order, "title": f"{title_of(column['task'])}, {column['heading']}"}
 
 
-def _family(column: Mapping[str, Any]) -> str:
-    """That of the language beside English."""
-    others = [code for code in column.get("languages", ()) if code != PIVOT]
-    return (family(others[0]) if len(others) == 1 else "") or charts.OTHER
+def _key(column: Mapping[str, Any]) -> Key:
+    return column["task"], column["subset"], column["metric"]
 
 
 def _shared_config(found: Any) -> dict[str, Any]:

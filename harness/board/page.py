@@ -62,7 +62,7 @@ def page(shown: Shown, around: Around) -> str:
     data["biases"] = biases(shown.results, shown.statistics, places)
     data["link"] = around.link
     bundle = _bundle() if around.has_charts else ""
-    data["charts"] = drawings(data) if bundle else {}
+    data["charts"] = drawings(shown, data["columns"]) if bundle else {}
     scripts = {"app": _app(), "bundle": bundle}
     style = _file("board.css")
     parts = {
@@ -99,7 +99,7 @@ def _visible(value: Any) -> Any:
 
 def _policy(scripts: Sequence[str], style: str) -> str:
     """The content policy: only the scripts and the style of this very page, and no network at all."""
-    allowed = " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in [*scripts])
+    allowed = " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in scripts)
     own = f"'sha256-{b64encode(sha256(style.encode()).digest()).decode()}'"
     return (
         f"default-src 'none'; script-src {allowed}; style-src {own}; img-src data:; base-uri 'none'; form-action 'none'"
@@ -124,14 +124,11 @@ def _bundle() -> str:
 
 
 def _about(shown: Shown, around: Around, data: Mapping[str, Any]) -> str:
-    n = sum(result is not None for result in {r.encoder for r in shown.results if r.base is None})
+    n = len({result.encoder for result in shown.results if result.base is None})
     sets = len({(column["task"], column["subset"]) for column in data["columns"] if not column.get("parts")})
     days = sorted({result.created[:10] for result in shown.results} - {""})
-    measured = (
-        f", measured {days[0]} to {days[-1]}" if days and days[0] != days[-1] else f", measured {days[0]}" * bool(days)
-    )
-    note = f" {around.note}" if around.note else ""
-    return escaping.xml(f"{n} encoders, {sets} sets{measured}.{note}")
+    measured = f", measured {' to '.join(dict.fromkeys((days[0], days[-1])))}" if days else ""
+    return escaping.xml(f"{n} encoders, {sets} sets{measured}. {around.note}".rstrip())
 
 
 def _verdicts(columns: Sequence[Mapping[str, Any]]) -> str:

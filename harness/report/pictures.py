@@ -20,7 +20,7 @@ from harness.results.records import Result
 from harness.results.statistics import Statistics
 from harness.speed.store import Measurement, choose
 from harness.statistics.board import Board, Key
-from harness.statistics.candidates import facts_of
+from harness.statistics.candidates import Facts, facts_of
 
 FOLDER = "pictures"
 
@@ -57,20 +57,8 @@ def cost_pictures(
         return []
     task, subset, metric = key
     board = Board(results, statistics)
-    found = {e: r for e, r in board.results(task, subset).items() if metric in r.metrics}
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in charts.COSTS}
-    facts = facts_of(full, measured)
-    for encoder, result in sorted(found.items()):
-        known = facts.get(encoder)
-        costs: dict[str, float | None] = {"bytes": result.reduced.vector_bytes} if result.reduced else {}
-        if known and not result.reduced:
-            size = None if known.size_bytes is None else known.size_bytes / 1e6
-            costs = {"speed": known.sentences_per_s, "bytes": known.vector_bytes, "disk": size}
-        low, high = board.interval(result, metric) or (None, None)
-        for name, cost in costs.items():
-            if cost is not None:
-                row = {"encoder": encoder, "value": result.metrics[metric], "low": low, "high": high, "cost": cost}
-                rows[name].append({**row, "is_small": result.reduced is not None})
+    rows = cost_rows(board, key, facts_of(full, measured))
+    found = board.results(task, subset)
     _, usual = choose((one for one in measured if one.encoder in found), {(r.encoder, r.fingerprint) for r in full})
     quality = f"{title_of(task)}, {subset}: {metric_of(task, metric).heading} x 100"
     interval = f"intervals: {100 * board.statistics(task).level:g} %; "
@@ -92,6 +80,28 @@ def cost_pictures(
             )
         )
     return pictures
+
+
+def cost_rows(board: Board, key: Key, facts: Mapping[str, Facts]) -> dict[str, list[dict[str, Any]]]:
+    """By kind of cost, the rows of `harness.charts.quality_and_cost` for one number.
+
+    Speeds are those of `facts`, of one setup; cut and quantised vectors have their bytes.
+    """
+    task, subset, metric = key
+    found = {e: r for e, r in board.results(task, subset).items() if metric in r.metrics}
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in charts.COSTS}
+    for encoder, result in sorted(found.items()):
+        known = facts.get(encoder)
+        costs: dict[str, float | None] = {"bytes": result.reduced.vector_bytes} if result.reduced else {}
+        if known and not result.reduced:
+            size = None if known.size_bytes is None else known.size_bytes / 1e6
+            costs = {"speed": known.sentences_per_s, "bytes": known.vector_bytes, "disk": size}
+        low, high = board.interval(result, metric) or (None, None)
+        for name, cost in costs.items():
+            if cost is not None:
+                row = {"encoder": encoder, "value": result.metrics[metric], "low": low, "high": high, "cost": cost}
+                rows[name].append({**row, "is_small": result.reduced is not None})
+    return rows
 
 
 def quality_key(results: Sequence[Result]) -> Key | None:
@@ -128,22 +138,7 @@ def language_picture(task: str, results: Sequence[Result], statistics: Mapping[s
     encoders = rank_encoders(task, chosen, metric)[0]
     shown = encoders[: charts.MOST_ENCODERS]
     board = Board(results, statistics)
-    rows = []
-    for result in sorted(chosen, key=lambda r: (encoders.index(r.encoder), subsets.index(r.subset))):
-        if result.encoder in shown:
-            base = Subset.parse(result.subset).base
-            codes = [code for code in described(task).languages(result.subset) if code != PIVOT]
-            low, high = board.interval(result, metric) or (None, None)
-            rows.append(
-                {
-                    "encoder": result.encoder,
-                    "language": display.names.get(base, base),
-                    "family": family(codes[0]) if len(codes) == 1 else "",
-                    "value": result.metrics[metric],
-                    "low": low,
-                    "high": high,
-                }
-            )
+    rows = language_rows(board, [(task, subset, metric) for subset in subsets], shown)
     left_out = f"; without {len(encoders) - len(shown)} more encoders" if len(encoders) > len(shown) else ""
     title = f"{title_of(task)} by language{f', {tag}' if tag else ''}"
     subtitle = f"intervals: {100 * board.statistics(task).level:g} %; families by Unicode CLDR{left_out}"
@@ -153,3 +148,27 @@ def language_picture(task: str, results: Sequence[Result], statistics: Mapping[s
         f"{title}: {heading} of {', '.join(shown)}",
         lambda: charts.by_language(rows, score=heading, title=title, subtitle=subtitle),
     )
+
+
+def language_rows(board: Board, keys: Sequence[Key], encoders: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows of `harness.charts.by_language` for one metric on several sets, of encoders in their order."""
+    rows = []
+    for encoder in encoders:
+        for task, subset, metric in keys:
+            result = board.results(task, subset).get(encoder)
+            if result is None or metric not in result.metrics:
+                continue
+            base = Subset.parse(subset).base
+            codes = [code for code in described(task).languages(subset) if code != PIVOT]
+            low, high = board.interval(result, metric) or (None, None)
+            rows.append(
+                {
+                    "encoder": encoder,
+                    "language": described(task).display.names.get(base, base),
+                    "family": family(codes[0]) if len(codes) == 1 else "",
+                    "value": result.metrics[metric],
+                    "low": low,
+                    "high": high,
+                }
+            )
+    return rows

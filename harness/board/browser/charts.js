@@ -56,7 +56,7 @@ function drawCosts() {
   for (const kind of Object.keys(COSTS_DRAWN)) $(COSTS_DRAWN[kind]).hidden = !kinds.includes(kind);
   for (const kind of kinds) draw("#" + COSTS_DRAWN[kind], specs[kind]);
 }
-const COSTS_DRAWN = { speed: "cost-speed", size: "cost-size", bytes: "cost-bytes" };
+const COSTS_DRAWN = { speed: "cost-speed", disk: "cost-disk", bytes: "cost-bytes" };
 
 function drawLanguages() {
   const known = Object.entries(data.charts.languages ?? {}).filter(
@@ -70,9 +70,8 @@ function drawLanguages() {
   $("languages").hidden = !found;
   if (!found) return;
   const [, { spec, encoders, title }] = found;
-  const names = encoders.map((place) => data.encoders[place].name);
-  const chosen = chosenNames(names, 3);
-  chooser("languages-choice", names, chosen);
+  const chosen = chosenNames(encoders, 3);
+  chooser("languages-choice", encoders, chosen);
   $("languages-note").textContent =
     `${title}, with ${100 * data.level} % intervals. Choose a task above for another chart; the table has all numbers.`;
   draw("#languages-chart", spec, chosen);

@@ -117,7 +117,7 @@ def test_it_asks_for_nothing_and_says_nothing(opened: Any, file: Path) -> None:
     seen = opened()
     seen.page.wait_for_selector("#cost-speed svg")
     seen.page.wait_for_selector("#languages-chart svg")
-    for kind in ("size", "bytes"):
+    for kind in ("disk", "bytes"):
         seen.page.wait_for_selector(f"#cost-{kind} svg")
     seen.page.select_option("#task", "tatoeba")
     seen.page.hover("#cost-speed svg .mark-symbol path >> nth=0")

@@ -94,7 +94,7 @@ def test_charts_come_without_a_wider_policy() -> None:
     programs = parts.raw["script"][1:]
     assert "unsafe" not in policy and len(programs) == 2 and all(hash_of(text) in policy for text in programs)
     made = data_of(text)["charts"]
-    assert {kind for drawn in made["cost"].values() for kind in drawn} == {"speed", "size", "bytes"}
+    assert {kind for drawn in made["cost"].values() for kind in drawn} == {"speed", "disk", "bytes"}
 
 
 def test_nothing_in_the_page_is_asked_of_another_host() -> None:
