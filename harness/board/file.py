@@ -15,14 +15,9 @@ from harness.board.page import TITLE, WITH_CHARTS, Around, page
 from harness.core.errors import InputError
 from harness.core.files import refuse_special
 from harness.core.names import check_name
-from harness.protocol.languages import chosen_languages, is_on, languages_of, on_languages
-from harness.published import published_scores
-from harness.published.mteb_import import imported_scores
+from harness.report.content import content_of
 from harness.results.records import Result
-from harness.results.selection import stored
-from harness.results.statistics import StatisticsStore
 from harness.results.store import ResultStore
-from harness.speed.store import SpeedStore
 
 _SUFFIXES = (".html", ".htm")
 _SUBSET = re.compile(r'^\s*"subset": (".*"),?$')
@@ -53,20 +48,11 @@ def outdated_board(
     """
     check_file(file)
     link = _web_address(source_url) if source_url else _relative_link(store.root, file)
-    results = on_languages(stored(store), languages)
-    scores = [*published_scores(), *imported_scores(store.root)]
-    if (codes := chosen_languages(languages)) is not None:
-        scores = [score for score in scores if is_on(languages_of(score), codes)]
-    folder = store.root.name if store.root.name not in ("", "..") else store.root.resolve().name
-    shown = Shown(
-        results,
-        StatisticsStore(store.root).of(results),
-        SpeedStore(store.root).load(),
-        folder,
-        _lines(store, results) if source_url else {},
-    )
+    found = content_of(store, languages)
+    lines = _lines(store, found.results) if source_url else {}
+    shown = Shown(found.results, found.statistics, found.measured, found.folder, lines)
     note = f"Only sets on these languages, and English: {', '.join(languages)}." if languages else ""
-    content = page(shown, Around(title or TITLE, scores, link, charts.is_available(), note)).encode()
+    content = page(shown, Around(title or TITLE, found.scores, link, charts.is_available(), note)).encode()
     return {} if file.is_file() and file.read_bytes() == content else {file: content}
 
 

@@ -15,12 +15,11 @@ from harness.core.errors import InputError
 from harness.core.files import refuse_special, refuse_way_out, write_atomically
 from harness.core.names import Subset, check_name
 from harness.protocol.described import described, subset_order, task_order, title_of
-from harness.protocol.languages import chosen_languages, is_on, languages_of, on_languages
 from harness.protocol.task import Page, Picture, Task
-from harness.published import PublishedScore, published_scores
-from harness.published.mteb_import import imported_scores
+from harness.published import PublishedScore
 from harness.report.cells import Cell, Column, Row, Table
 from harness.report.commands import commands
+from harness.report.content import content_of
 from harness.report.encoder_page import FOLDER as ENCODERS
 from harness.report.encoder_page import encoder_pages
 from harness.report.markdown import markdown, markdown_grid
@@ -33,10 +32,10 @@ from harness.report.speed import speed_page
 from harness.report.sweep import EXPLANATION, curves
 from harness.report.tables import boards, split_sample
 from harness.results.records import Result
-from harness.results.selection import fold, stored
-from harness.results.statistics import Statistics, StatisticsStore
+from harness.results.selection import fold
+from harness.results.statistics import Statistics
 from harness.results.store import ResultStore
-from harness.speed.store import Measurement, SpeedStore
+from harness.speed.store import Measurement
 
 BEGIN = "<!-- leaderboard:begin -->"
 END = "<!-- leaderboard:end -->"
@@ -64,16 +63,10 @@ def report(store: ResultStore, readme: Path | None = None, languages: Sequence[s
 
 def outdated(store: ResultStore, readme: Path | None = None, languages: Sequence[str] = ()) -> dict[Path, bytes]:
     """The files that `report` would write, with their new content. Raises as `report`."""
-    results = on_languages(stored(store), languages)
-    # The name as it was given, even if that is a link; `.` and `..` have no name.
-    folder = store.root.name if store.root.name not in ("", "..") else store.root.resolve().name
-    statistics = StatisticsStore(store.root).of(results)
-    measured = SpeedStore(store.root).load()
-    scores = [*published_scores(), *imported_scores(store.root)]
-    if (codes := chosen_languages(languages)) is not None:
-        scores = [score for score in scores if is_on(languages_of(score), codes)]
+    content = content_of(store, languages)
+    results, statistics, measured = content.results, content.statistics, content.measured
     there = {path.relative_to(store.root).as_posix() for path in (store.root / PICTURES).glob("*.svg")}
-    pages = make_pages(results, folder, scores, statistics, measured, languages, there)
+    pages = make_pages(results, content.folder, content.scores, statistics, measured, languages, there)
     new = {refuse_way_out(store.root / name, store.root): text.encode() for name, text in pages.items()}
     if readme is not None:
         text = read_readme(readme)
@@ -81,7 +74,7 @@ def outdated(store: ResultStore, readme: Path | None = None, languages: Sequence
             relative = os.path.relpath(store.root, readme.parent).replace(os.sep, "/")
             block = _readme_block(results, statistics, relative, measured, there)
             new[readme] = _between_markers(readme, text, block).encode()
-    return {path: content for path, content in new.items() if not path.is_file() or path.read_bytes() != content}
+    return {path: text for path, text in new.items() if not path.is_file() or path.read_bytes() != text}
 
 
 def has_markers(readme: Path) -> bool:
