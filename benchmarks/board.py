@@ -75,7 +75,7 @@ def line(n: int, file: Path, executable: str, rounds: int) -> str:
 def browse(file: Path, executable: str, rounds: int) -> Iterator[tuple[float, float, list[float], float]]:
     """Of each round, in a fresh browser context: seconds to the table and to the charts; ms of sorts and a filter.
 
-    The page itself marks when its table has been painted and nothing else is under way.
+    The page itself marks when its table has been painted and all is drawn that needs no library.
     """
     from playwright.sync_api import sync_playwright
 

@@ -118,9 +118,9 @@ def _app() -> str:
 
 
 def _bundle() -> str:
-    """What draws the charts, and what starts it; it must not end its element, nor begin a comment."""
+    """What draws the charts, below its licences, and what starts it; it must not end its element."""
     library = charts.javascript_bundle().replace("</script", r"<\/script").replace("<!--", r"<\!--")
-    return f"{library}\nwindow.dispatchEvent(new Event('charts'));"
+    return f"/*!\n{_file('licences.txt')}*/\n{library}\nwindow.dispatchEvent(new Event('charts'));"
 
 
 def _about(shown: Shown, around: Around, data: Mapping[str, Any]) -> str:

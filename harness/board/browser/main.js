@@ -1,4 +1,6 @@
 // From a choice to the page and its address, and back.
+const FIRST = [drawChoice, drawAnswers, drawVerdicts, drawTable];
+const LATER = [drawPairs, drawBiases, drawCharts];
 const PARTS = {
   sort: [sortTable],
   compared: [drawBiases, drawCharts],
@@ -6,7 +8,7 @@ const PARTS = {
   find: [drawTable],
   rows: [drawTable],
   focus: [drawAnswers, drawPairs, drawCharts],
-  all: [drawChoice, drawAnswers, drawVerdicts, drawTable, drawPairs, drawBiases, drawCharts],
+  all: [...FIRST, ...LATER],
 };
 
 function change(changes, what = "all") {
@@ -23,11 +25,11 @@ function useTheme() {
 const isDark = () =>
   (state.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
 
-function drawAll() {
+function drawAll(parts = PARTS.all) {
   useTheme();
   for (const name of ["find", "within"]) $(name).value = state[name];
   for (const name of ["variants", "metrics", "all"]) $(name).checked = Boolean(state[name]);
-  PARTS.all.forEach((draw) => draw());
+  parts.forEach((draw) => draw());
 }
 
 const on = (id, event, act) => $(id).addEventListener(event, act);
@@ -87,13 +89,14 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw
 document.querySelectorAll(".js").forEach((part) => {
   part.hidden = false;
 });
-readAddress();
-drawAll();
-
-// The library of the charts is inert text until the table has been painted; the policy knows its hash.
-const library = $("library");
-if (library) {
-  const start = () => document.body.append(element("script", { type: "module" }, library.textContent));
-  requestAnimationFrame(() => setTimeout(start));
+// What is looked at first is painted before the rest is drawn; and the library of the charts is inert text (whose hash
+// the policy knows) until all that needs none is there.
+function drawRest() {
+  LATER.forEach((draw) => draw());
+  performance.mark("usable"); // for benchmarks/board.py
+  const library = $("library");
+  if (library) setTimeout(() => document.body.append(element("script", { type: "module" }, library.textContent)));
 }
-requestAnimationFrame(() => setTimeout(() => performance.mark("usable"))); // for benchmarks/board.py
+readAddress();
+drawAll(FIRST);
+requestAnimationFrame(() => setTimeout(drawRest));

@@ -195,7 +195,7 @@ function row(encoder, columns, n, isVariant) {
 
 // A browser lays out the whole table after a sort: of hundreds of encoders the first ones are shown, and a button has
 // the others.
-const AT_ONCE = 80;
+const AT_ONCE = 50;
 let isWhole = false;
 let body = null;
 let rows = new Map();

@@ -13,6 +13,7 @@ from result_records import sts
 from speeds import measurement
 
 from harness.board import data as board
+from harness.board.biases import biases
 from harness.board.data import BEST, UNTESTED, Shown, board_data
 from harness.report.entries import long_form
 
@@ -146,3 +147,12 @@ def test_statistics_of_another_level() -> None:
     strict = {task: replace(known, level=0.99) for task, known in statistics_of(results).items()}
     made = board_data(Shown(results, strict))
     assert (made["level"], made["alpha"]) == (0.99, 0.01)
+
+
+def test_language_bias_of_each_encoder() -> None:
+    made = shown()
+    names = [encoder["name"] for encoder in board_data(made)["encoders"]]
+    [found] = biases(made.results, made.statistics, {name: place for place, name in enumerate(names)})
+    assert (found["task"], found["group"]) == ("language-bias", "ten@deepl")
+    assert sorted(names[one["encoder"]] for one in found["of"]) == sorted(SCORES)
+    assert all(one["cost"][0][5] == -5.0 and len(one["sets"]) == len(one["shift"]) == 6 for one in found["of"])

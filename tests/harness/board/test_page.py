@@ -92,6 +92,7 @@ def test_charts_come_without_a_wider_policy() -> None:
     parts = Parts(text)
     [policy] = [of["content"] or "" for tag, of in parts.tags if tag == "meta" and "http-equiv" in of]
     programs = parts.raw["script"][1:]
+    assert "University of Washington" in programs[0]  # whose licence asks for it
     assert "unsafe" not in policy and len(programs) == 2 and all(hash_of(text) in policy for text in programs)
     made = data_of(text)["charts"]
     assert {kind for drawn in made["cost"].values() for kind in drawn} == {"speed", "disk", "bytes"}
