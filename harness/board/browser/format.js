@@ -55,10 +55,11 @@ function sentence(text) {
 // A box that scrolls by itself, for a table; with a name, so that it can be reached by keyboard.
 const box = (name, table) => element("div", { class: "box", role: "region", tabindex: "0", "aria-label": name }, table);
 
-// A set's name, which may break before its tag.
+// A set's name, which breaks before its tag alone, unless it is long.
 function setName(subset) {
   const [base, ...tags] = subset.split("@");
-  return [base, ...tags.flatMap((tag) => [element("wbr"), "@" + tag])];
+  const whole = (text) => element("span", { class: text.length > 14 ? null : "whole" }, text);
+  return [whole(base), ...tags.flatMap((tag) => [element("wbr"), whole("@" + tag)])];
 }
 
 // A sentence in which what is marked `so` is code.

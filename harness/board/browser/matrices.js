@@ -58,14 +58,14 @@ function heat({ sets, cost, shift, encoder }) {
     "tr",
     {},
     element("th", { class: "name", scope: "col" }, "joined with"),
-    ...sets.map((set) => element("th", { scope: "col" }, set)),
+    ...sets.map((set) => element("th", { scope: "col" }, ...setName(set))),
     element("th", { scope: "col" }, "shift"),
   );
   const lines = sets.map((set, i) =>
     element(
       "tr",
       {},
-      element("th", { scope: "row" }, set),
+      element("th", { scope: "row" }, ...setName(set)),
       ...sets.map((_, j) =>
         i === j
           ? element("td", { class: "none" }, "")
