@@ -165,7 +165,7 @@ def test_pages_and_pictures(folders: tuple[Path, Path]) -> None:
         return {str(p.relative_to(folder)): p.read_text() for p in folder.rglob("*") if p.suffix in (".md", ".svg")}
 
     ours, twins = map(pages, folders)
-    assert ours.keys() == twins.keys() and len(ours) == 7
+    assert ours.keys() == twins.keys() and len(ours) == 9
     for name, page in ours.items():
         assert not hidden(page)
         if name.endswith(".md"):
