@@ -30,7 +30,7 @@ T = TypeVar("T")
 _WEIGHTS = ("*.safetensors", "*.bin")
 # Other backends' copies of the weights, and files that no loader reads.
 _UNREAD_FOLDERS = {"onnx", "openvino", "coreml"}
-_UNREAD_SUFFIXES = {".md", ".h5", ".msgpack", ".onnx", ".ot", ".png"}
+_UNREAD_SUFFIXES = {".md", ".h5", ".msgpack", ".onnx", ".ot", ".png", ".svg"}
 _PROBE_SECONDS = 10.0
 _TOKENIZE_AT_ONCE = 4096
 _SURROGATE = re.compile("[\ud800-\udfff]")
