@@ -211,7 +211,7 @@ static = EncoderInfo(
 )
 student = EncoderInfo(
     factory=load,
-    description="static student of all-MiniLM-L6-v2 that ships with the project, 14 languages, in NumPy",
+    description="static student of all-MiniLM-L6-v2 and mUSE that ships with the project, 18 languages, in NumPy",
     backend="numpy",
     location=str(STUDENT),
     cite=cited("reimers-gurevych-2020-making"),

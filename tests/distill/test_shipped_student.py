@@ -30,11 +30,14 @@ def test_it_keeps_the_contract():
     check_encoder(load_encoder("student"))
 
 
-def test_its_vectors_are_those_of_sentence_transformers():
+def test_its_vectors_are_those_of_sentence_transformers(tmp_path):
+    from distill.compact import save_compact
+
     library = pytest.importorskip("sentence_transformers")
     task = get_task("tatoeba")
     texts = [text for source in task.sources(bundled_sample()).values() for text in task.load(source).foreign]
-    theirs = library.SentenceTransformer(str(STUDENT), device="cpu").encode(texts, show_progress_bar=False)
+    save_compact(STUDENT, tmp_path / "int8", bits="int8")
+    theirs = library.SentenceTransformer(str(tmp_path / "int8"), device="cpu").encode(texts, show_progress_bar=False)
     ours = load_encoder("student").encode(texts)
     norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
     assert len(texts) > 300 and ((ours * theirs).sum(1) / norms).min() > 0.999
