@@ -169,6 +169,20 @@ def test_an_axis_there_and_back_and_nothing_on_its_ends(values: list[float]) -> 
     assert cost_axis(values, 500).options["values"], "an axis without a tick"
 
 
+@given(st.lists(st.floats(1e-6, 1e12), min_size=1, max_size=9), st.booleans())
+def test_a_cost_axis_has_ticks_and_these_lie_on_it(values: list[float], is_free: bool) -> None:
+    axis = cost_axis([*values, *([0.0] if is_free else [])], 500)
+    found = axis.options["values"]
+    assert found and found == sorted(set(found))
+    assert all(axis.low <= tick <= axis.high for tick in found)
+
+
+@pytest.mark.parametrize("value", [384, 1536])
+def test_one_cost_for_all_has_a_number_on_the_axis(value: int) -> None:
+    """384 dimensions, say: between 305 and 484 there is none of 1, 2, 3, 5 and 7 times a power of ten."""
+    assert cost_axis([value, value], 500).options["values"] == {384: [400], 1536: [1500]}[value]
+
+
 @given(st.lists(st.tuples(st.text("iWa@-", max_size=20), st.floats(0, 600), st.floats(0, 300)), max_size=25))
 def test_names_cover_nothing(points: list[tuple[str, float, float]]) -> None:
     from harness.charts.labels import HEIGHT, text_width
