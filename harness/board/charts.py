@@ -13,101 +13,58 @@ from typing import Any
 
 from harness import charts
 from harness.board.data import Shown
-from harness.core.names import Subset
-from harness.protocol.described import title_of
-from harness.report.pictures import cost_rows, language_rows
+from harness.report.charted import CostChart, LanguageChart, cost_charts, language_charts
 from harness.report.tables import split_sample
-from harness.statistics.board import Board, Key
-from harness.statistics.candidates import Facts, facts_of
+from harness.statistics.board import Board
+from harness.statistics.candidates import facts_of
 
-_MOST_LINES, _FEWEST, _IN_FAMILIES = 130, 3, 25
 _WIDTH, _HEIGHT = 350, 280  # three beside each other
-_NAMED = 60
-"""Points that have names, at most, beside those of the front."""
 
 
-def drawings(shown: Shown, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def page_charts(shown: Shown, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The specifications, of the columns of `board_data`.
 
-    Keys: `cost`: by column's place and kind of cost; `languages`: by column's place, the chart and its encoders;
-    `config`: of all; `dark`: by colour of the light theme, that of the dark one.
+    Keys: `cost`: by column's place and kind of cost; `setup`: by column's place, the machine of its speeds;
+    `languages`: by the place of the first of its columns, a chart with its encoders, title, note on who is left out,
+    and `n`, how many sets it shows; `config`: of all; `dark`: by colour of the light theme, that of the dark one.
 
     Raises:
         MissingExtraError: the extra `board` is not installed.
     """
-    boards = {
-        Subset.parse(part[0].subset).is_sample: Board(part, shown.statistics) for part in split_sample(shown.results)
-    }
-    facts = facts_of(shown.results, shown.measured)
-    of = [(place, column, boards[bool(column.get("sample"))]) for place, column in enumerate(columns)]
-    cost = {place: _costs(board, column, facts) for place, column, board in of if _is_charted(column)}
-    by_language = _of_languages(columns)
-    drawn = {place: _languages(board, column, columns) for place, column, board in of if place in by_language}
-    languages = {place: one for place, one in drawn.items() if one}
-    found = {"cost": {place: drawn for place, drawn in cost.items() if drawn}, "languages": languages}
+    places = {(column["task"], column["subset"], column["metric"]): place for place, column in enumerate(columns)}
+    facts = facts_of([result for result in shown.results if result.base is None], shown.measured)
+    cost: dict[int, Any] = {}
+    setup: dict[int, str] = {}
+    languages: dict[int, Any] = {}
+    for part in split_sample(shown.results):
+        board = Board(part, shown.statistics)
+        for chart in cost_charts(part, board, facts):
+            place = places[chart.key]
+            cost[place], setup[place] = _of_costs(chart, columns[place]["label"]), chart.setup
+        languages |= {places[chart.keys[0]]: _of_languages(chart) for chart in language_charts(part, board)}
+    found = {"cost": cost, "languages": languages}
+    config = _shared_config(found)
     dark = dict(zip(_colours(charts.LIGHT), _colours(charts.DARK), strict=True))
-    return {**found, "config": _shared_config(found), "dark": dark}
+    return {**found, "setup": setup, "config": config, "dark": dark}
 
 
-def _is_charted(column: Mapping[str, Any]) -> bool:
-    """Averages, and what stands for all of a task."""
-    return bool(column.get("ranked") and (column.get("headline") or (column.get("average") and column.get("main"))))
+def _of_costs(chart: CostChart, label: str) -> dict[str, Any]:
+    """By kind of cost, the specification."""
+    return {
+        kind: charts.quality_and_cost(rows, charts.COSTS[kind], quality=label, width=_WIDTH, height=_HEIGHT)
+        for kind, rows in chart.rows.items()
+    }
 
 
-def _has_languages(column: Mapping[str, Any]) -> bool:
-    return bool(column.get("ranked") and column.get("main") and not column.get("average"))
-
-
-def _of_languages(columns: Sequence[Mapping[str, Any]]) -> list[int]:
-    """For each task the place of its first set, by the metric that stands for all of the task, if one does."""
-    chosen: dict[tuple[str, bool], tuple[bool, int]] = {}
-    for place, column in enumerate(columns):
-        if _has_languages(column):
-            of_all = any(_alike(column, other) and other.get("headline") for other in columns)
-            key = column["task"], bool(column.get("sample"))
-            if key not in chosen or (of_all and not chosen[key][0]):
-                chosen[key] = of_all, place
-    return [place for _, place in chosen.values()]
-
-
-def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return all(one.get(key) == other.get(key) for key in ("task", "metric", "sample"))
-
-
-def _costs(board: Board, column: Mapping[str, Any], facts: Mapping[str, Facts]) -> dict[str, Any]:
-    """By kind of cost, the chart; those that have two encoders or more."""
-    drawn = {}
-    for kind, rows in cost_rows(board, _key(column), facts).items():
-        if sum(not row["is_small"] for row in rows) < 2:
-            continue
-        if len(rows) > _NAMED:
-            rows = [{**row, "is_small": True} for row in rows]
-        label = column["label"]
-        drawn[kind] = charts.quality_and_cost(rows, charts.COSTS[kind], quality=label, width=_WIDTH, height=_HEIGHT)
-    return drawn
-
-
-def _languages(board: Board, column: Mapping[str, Any], columns: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Scores of a task's sets by one metric, of those encoders that have the most, then the best; None of few sets."""
-    keys = [_key(other) for other in columns if _alike(other, column) and _has_languages(other)][:_MOST_LINES]
-    if len(keys) < _FEWEST:
-        return None
-    values: dict[str, list[float]] = {}
-    for task, subset, metric in keys:
-        for encoder, result in board.results(task, subset).items():
-            if result.base is None and metric in result.metrics:
-                values.setdefault(encoder, []).append(result.metrics[metric])
-    order = sorted(values, key=lambda e: (-len(values[e]), -sum(values[e]) / len(values[e]), e))[: charts.MOST_ENCODERS]
-    rows = language_rows(board, keys, order)
-    if len(keys) <= _IN_FAMILIES:
-        rows = [{**row, "family": ""} for row in rows]
-    lowest = min(min(row["value"], row["low"] or 0.0) for row in rows)
-    drawn = charts.by_language(rows, score=f"{column['heading']} x 100", domain=(min(-2.0, lowest - 2), 102.0))
-    return {"spec": drawn, "encoders": order, "title": f"{title_of(column['task'])}, {column['heading']}"}
-
-
-def _key(column: Mapping[str, Any]) -> Key:
-    return column["task"], column["subset"], column["metric"]
+def _of_languages(chart: LanguageChart) -> dict[str, Any]:
+    drawn = charts.by_language(chart.rows, score=f"{chart.heading} x 100", domain=chart.domain)
+    return {
+        "spec": drawn,
+        "encoders": list(chart.encoders),
+        "title": f"{chart.title}, {chart.heading}",
+        "note": chart.left_out,
+        "n": len(chart.keys),
+    }
 
 
 def _shared_config(found: Any) -> dict[str, Any]:
