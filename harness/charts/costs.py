@@ -77,7 +77,7 @@ def quality_and_cost(
             what is made from another row's vectors. Speeds must be of machines alike. There may be none.
         cost: on the x axis, which is logarithmic.
         quality: title of the y axis.
-        title, subtitle: above the picture.
+        title, subtitle: above the chart.
         theme: of the colours.
         width, height: pixels of the frame, axes come on top.
         most_names: beside those of the front, which are always tried; then the highest ones have names.

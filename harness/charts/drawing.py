@@ -22,7 +22,7 @@ _LONG = re.compile(rf"-?\d+\.\d{{{_DIGITS + 1},}}(?:e-?\d+)?")
 
 
 def is_available() -> bool:
-    """Whether what pictures need is installed: the extra `board`."""
+    """Whether what charts need is installed: the extra `board`."""
     return all(find_spec(module) is not None for module in ("altair", "vl_convert"))
 
 

@@ -24,7 +24,7 @@ def by_threshold(
     Args:
         rows: `encoder`, `subset`, `threshold`, `precision` and `recall` (x 100); at least one.
         chosen: `encoder`, `subset`, `threshold`: drawn as a line, if it lies within the curves of that encoder.
-        title, subtitle: above the picture.
+        title, subtitle: above the chart.
         theme: of the colours.
 
     Raises:
