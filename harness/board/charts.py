@@ -12,16 +12,15 @@ from dataclasses import astuple
 from typing import Any
 
 from harness import charts
-from harness.board.data import Shown
 from harness.report.charted import CostChart, LanguageChart, cost_charts, language_charts
+from harness.report.content import Content
 from harness.report.tables import split_sample
 from harness.statistics.board import Board
-from harness.statistics.candidates import facts_of
 
 _WIDTH, _HEIGHT = 350, 280  # three beside each other
 
 
-def page_charts(shown: Shown, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def page_charts(content: Content, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The specifications, of the columns of `board_data`.
 
     Keys: `cost`: by column's place and kind of cost; `setup`: by column's place, the machine of its speeds;
@@ -32,13 +31,12 @@ def page_charts(shown: Shown, columns: Sequence[Mapping[str, Any]]) -> dict[str,
         MissingExtraError: the extra `board` is not installed.
     """
     places = {(column["task"], column["subset"], column["metric"]): place for place, column in enumerate(columns)}
-    facts = facts_of([result for result in shown.results if result.base is None], shown.measured)
     cost: dict[int, Any] = {}
     setup: dict[int, str] = {}
     languages: dict[int, Any] = {}
-    for part in split_sample(shown.results):
-        board = Board(part, shown.statistics)
-        for chart in cost_charts(part, board, facts):
+    for part in split_sample(content.results):
+        board = Board(part, content.statistics)
+        for chart in cost_charts(part, board, content.facts):
             place = places[chart.key]
             cost[place], setup[place] = _of_costs(chart, columns[place]["label"]), chart.setup
         languages |= {places[chart.keys[0]]: _of_languages(chart) for chart in language_charts(part, board)}

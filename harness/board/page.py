@@ -68,7 +68,7 @@ def page(shown: Shown, options: Options) -> str:
     data["biases"] = biases(shown.results, shown.statistics, places)
     data["link"] = options.link
     bundle = _bundle() if options.has_charts else ""
-    data["charts"] = page_charts(shown, data["columns"]) if bundle else {}
+    data["charts"] = page_charts(content, data["columns"]) if bundle else {}
     scripts = {"app": _app(), "bundle": bundle}
     style = _file("board.css")
     parts = {

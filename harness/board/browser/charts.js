@@ -50,7 +50,7 @@ function drawCosts() {
   const kinds = Object.keys(COSTS_DRAWN).filter((kind) => specs[kind]);
   $("cost-note").textContent =
     `${data.columns[place].label}. The line joins the encoders that no other one beats in both.` +
-    (specs.speed ? ` Speed: only what was measured on ${data.charts.setup[place]}.` : "") +
+    (specs.speed ? ` Speed: only what was measured on ${data.costs.setup}.` : "") +
     (data.encoders.some((encoder) => encoder.reduced) ? " Small points: cut and quantised vectors." : "") +
     (now && place !== now.place ? " (Charts are of averages alone.)" : "");
   for (const kind of Object.keys(COSTS_DRAWN)) $(COSTS_DRAWN[kind]).hidden = !kinds.includes(kind);
@@ -69,11 +69,11 @@ function drawLanguages() {
     known.sort((a, b) => most(b) - most(a))[0];
   $("languages").hidden = !found;
   if (!found) return;
-  const [, { spec, encoders, title, note }] = found;
+  const [, { spec, encoders, title }] = found;
   const chosen = chosenNames(encoders, 3);
   chooser("languages-choice", encoders, chosen);
   $("languages-note").textContent =
-    `${title}, with ${100 * data.level} % intervals${note}. Choose a task above for another chart; the table has all numbers.`;
+    `${title}, with ${100 * data.level} % intervals. Choose a task above for another chart; the table has all numbers.`;
   draw("#languages-chart", spec, chosen);
 }
 

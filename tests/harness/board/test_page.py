@@ -117,6 +117,27 @@ def test_charts_come_without_a_wider_policy() -> None:
     assert {kind for drawn in made["cost"].values() for kind in drawn} == {"speed", "disk", "bytes"}
 
 
+@needs_extra
+def test_a_chart_of_the_page_shows_what_its_picture_would_and_says_what_it_leaves_out() -> None:
+    data = data_of(page(shown(), Options()))
+    made, columns = data["charts"], data["columns"]
+    by_task = {columns[int(place)]["task"]: one for place, one in made["languages"].items()}
+    assert {task: (one["n"], one["note"]) for task, one in by_task.items()} == {
+        "sts17": (5, "; without 1 set of @deepl"),
+        "tatoeba": (3, ""),
+    }
+    assert by_task["tatoeba"]["encoders"] == ["good", "fast", "poor"]
+    assert by_task["tatoeba"]["title"] == "Tatoeba similarity search, xx->en"
+    drawn = {
+        row["says"].partition(",")[0]
+        for rows in by_task["sts17"]["spec"]["datasets"].values()
+        for row in rows
+        if "says" in row
+    }
+    assert drawn == {"en-en", "es-es", "ar-ar", "en-ar", "en-tr"}
+    assert set(made["setup"]) == set(made["cost"]) and all("Made-up CPU" in setup for setup in made["setup"].values())
+
+
 def test_nothing_in_the_page_is_asked_of_another_host() -> None:
     parts = Parts(page(shown(), PLAIN))
     assert not [tag for tag, of in parts.tags if {"src", "srcset", "style", "onclick"} & of.keys() or tag == "link"]

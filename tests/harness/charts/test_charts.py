@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -277,6 +278,21 @@ def test_points_keep_off_the_frame_and_names_off_each_other(n: int, cost: charts
     assert len({text for text, _ in named}) == len(named)
     everything = texts(svg)
     assert not any(a.meets(b) for (s, a), (t, b) in combinations(everything, 2) if {s, t} - {"", "0"})
+
+
+@needs_extra
+def test_there_are_so_many_names_beside_those_of_the_front_and_points_stay_as_large() -> None:
+    rows = costs(60, seed=3)
+    spec = charts.quality_and_cost(rows, charts.COSTS["disk"], quality="Q", most_names=2)
+    svg = charts.svg(spec)
+    named = {text for text, _ in texts(svg) if text.startswith("encoder-")}
+    chosen = front([(row["value"], row["cost"]) for row in rows], is_gain=False)
+    others = sorted(
+        (row for row, is_front in zip(rows, chosen, strict=True) if not is_front), key=lambda r: -r["value"]
+    )
+    of_front = {row["encoder"] for row, is_front in zip(rows, chosen, strict=True) if is_front}
+    assert named <= of_front | {row["encoder"] for row in others[:2]} and named & of_front
+    assert '"is_small": true' not in json.dumps(spec)
 
 
 @needs_extra
