@@ -287,10 +287,8 @@ def test_there_are_so_many_names_beside_those_of_the_front_and_points_stay_as_la
     svg = charts.svg(spec)
     named = {text for text, _ in texts(svg) if text.startswith("encoder-")}
     chosen = front([(row["value"], row["cost"]) for row in rows], is_gain=False)
-    others = sorted(
-        (row for row, is_front in zip(rows, chosen, strict=True) if not is_front), key=lambda r: -r["value"]
-    )
     of_front = {row["encoder"] for row, is_front in zip(rows, chosen, strict=True) if is_front}
+    others = sorted((row for row in rows if row["encoder"] not in of_front), key=lambda row: -row["value"])
     assert named <= of_front | {row["encoder"] for row in others[:2]} and named & of_front
     assert '"is_small": true' not in json.dumps(spec)
 
