@@ -22,7 +22,7 @@ from itertools import combinations
 from pathlib import Path
 
 from harness.board.data import Shown
-from harness.board.page import Around, page
+from harness.board.page import Options, page
 from harness.protocol import get_task
 from harness.results.records import Dataset, Result
 from harness.results.statistics import Entry, Statistics, digest
@@ -60,7 +60,7 @@ def main() -> None:
 
 def line(n: int, file: Path, executable: str, rounds: int) -> str:
     start = time.perf_counter()
-    content = page(made_up(n), Around()).encode()
+    content = page(made_up(n), Options()).encode()
     making = time.perf_counter() - start
     file.write_bytes(content)
     table, charts, sorts, filters = zip(*browse(file, executable, rounds), strict=True)

@@ -6,65 +6,97 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from harness import charts
 from harness.board.data import Shown
-from harness.board.page import TITLE, WITH_CHARTS, Around, page
+from harness.board.page import MADE, TITLE, WITH_CHARTS, Options, page, without_charts
 from harness.core.errors import InputError
 from harness.core.files import refuse_special
 from harness.core.names import check_name
-from harness.report.content import content_of
+from harness.report.changes import Changes, differing
+from harness.report.content import Content
 from harness.results.records import Result
 from harness.results.store import ResultStore
 
 _SUFFIXES = (".html", ".htm")
-_SUBSET = re.compile(r'^\s*"subset": (".*"),?$')
+_SUBSET = re.compile(r'\s*"subset": ("(?:[^"\\]|\\.)*")')
+_LONGEST = 1000  # bytes of a line that is ours
 
 
 def check_file(file: Path) -> None:
-    """Raises InputError if `file` is not to be written: it is named as something else, or is a folder, say."""
+    """Raises InputError if `file` must not be written: its name is not that of a page, or what is there is no board."""
     if file.suffix.lower() not in _SUFFIXES:
         raise InputError(f"--html {file}: name a file that ends in .html, since what is there is written over")
     refuse_special(file)
+    if file.is_file() and file.stat().st_size and not _second_line(file).startswith(MADE):
+        raise InputError(f"--html {file}: not made by this command; name another file, or move it away")
 
 
 def outdated_board(
-    store: ResultStore, file: Path, *, title: str = "", source_url: str = "", languages: Sequence[str] = ()
-) -> dict[Path, bytes]:
-    """The page with its content; empty if `file` has this content. Without the extra `board` it has no charts.
+    store: ResultStore,
+    content: Content,
+    file: Path,
+    *,
+    title: str = "",
+    source_url: str = "",
+    languages: Sequence[str] = (),
+) -> Changes:
+    """The page, if `file` has other content. Without the extra `board` it has no charts, and none are compared.
 
     Args:
         store: of the results folder.
+        content: of that.
         file: where it goes.
         title: of the page.
         source_url: where the results folder can be read; by default, the folder itself, if it is beside or below
             `file`.
-        languages: if given, of the results in these and English alone.
+        languages: those that the content was chosen by, which the page says.
 
     Raises:
-        InputError: `file` is none of HTML, an address that is none of the web, no records, a file that holds none.
+        InputError: `file` must not be written; `source_url` is not an address on the web.
     """
     check_file(file)
     link = _web_address(source_url) if source_url else _relative_link(store.root, file)
-    found = content_of(store, languages)
-    lines = _lines(store, found.results) if source_url else {}
-    shown = Shown(found.results, found.statistics, found.measured, found.folder, lines)
+    lines = _lines(store, content.results) if source_url else {}
+    shown = Shown(content.results, content.statistics, content.measured, content.folder, lines)
     note = f"Only sets on these languages, and English: {', '.join(languages)}." if languages else ""
-    content = page(shown, Around(title or TITLE, found.scores, link, charts.is_available(), note)).encode()
-    return {} if file.is_file() and file.read_bytes() == content else {file: content}
+    text = page(shown, Options(title or TITLE, content.scores, link, charts.is_available(), note))
+    written = differing({file: text.encode()})
+    if not written or charts.is_available() or not _second_line(file).startswith(MADE + WITH_CHARTS):
+        return Changes(written)
+    if _differs_in_charts_alone(file, text):
+        return Changes(notes=[charts.needs(f"{file} stays as it is, and its charts are not compared; drawing them")])
+    return Changes(written, notes=[charts.needs(f"{file} has charts, and the new page has none; drawing them")])
 
 
-def needs_charts(file: Path) -> bool:
-    """Whether a page was made with charts, and what draws them is not here: it cannot be compared."""
-    return not charts.is_available() and file.is_file() and WITH_CHARTS.encode() in file.read_bytes()[:2000]
+def _second_line(file: Path) -> str:
+    """Empty if there is no such file."""
+    if not file.is_file():
+        return ""
+    with file.open("rb") as stream:
+        stream.readline(_LONGEST)
+        return stream.readline(_LONGEST).decode(errors="replace")
+
+
+def _differs_in_charts_alone(file: Path, text: str) -> bool:
+    try:
+        return without_charts(file.read_bytes().decode()) == without_charts(text)
+    except ValueError:  # it was edited
+        return False
 
 
 def _web_address(source_url: str) -> str:
-    parts = urlsplit(source_url)
+    try:
+        parts = urlsplit(source_url)
+    except ValueError:
+        parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise InputError(f"--source-url {source_url}: no address of the web; give one that begins with https://")
+        raise InputError(f"--source-url {source_url}: not an address on the web; give one that begins with https://")
+    if "?" in source_url or "#" in source_url:
+        raise InputError(f"--source-url {source_url}: paths are appended to it; give one without ? and #")
     return source_url.rstrip("/")
 
 
@@ -79,7 +111,9 @@ def _lines(store: ResultStore, results: Sequence[Result]) -> Mapping[tuple[str, 
     found = {}
     for encoder, task in sorted({(result.encoder, result.task) for result in results}):
         file = store.records / check_name(encoder, "encoder") / f"{check_name(task, 'task')}.json"
-        for number, line in enumerate(file.read_text("utf-8").splitlines(), start=1):
+        # Only line feeds end a line where it is looked up; a text may have other ends of lines in it.
+        for number, line in enumerate(file.read_text("utf-8").split("\n"), start=1):
             if match := _SUBSET.match(line):
-                found[encoder, task, json.loads(match[1])] = number
+                with suppress(ValueError):
+                    found[encoder, task, json.loads(match[1])] = number
     return found

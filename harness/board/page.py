@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -13,32 +14,36 @@ from typing import Any
 
 from harness import charts
 from harness.board.biases import biases
+from harness.board.charts import page_charts
 from harness.board.data import Shown, board_data
-from harness.board.drawings import drawings
 from harness.board.tables import html_table
 from harness.core import escaping
 from harness.core.names import Subset
 from harness.protocol.described import task_order, title_of
 from harness.published import PublishedScore
-from harness.report.overview import overviews
-from harness.report.pages import of_measured
+from harness.report.content import Content
+from harness.report.pages import front_tables, of_measured
 from harness.report.published import published_boards
-from harness.results.selection import fold
 
 TITLE = "Multilingual sentence embeddings"
+MADE = "<!-- Made by `leaderboard report --html`"
+"""Begins the second line of every page."""
+
 WITH_CHARTS = ", with charts,"
-"""In the first lines of a page that has them."""
+"""Follows that in a page that has them."""
 
 _ONLY = (
     '<p class="notes">Only on the very data that were published; a stand-in (with an @ in its name) is never set '
     "beside a published figure.</p>"
 )
+_DATA = re.compile(r'(<script type="application/json" id="data">)(.*?)(?=</script>)', re.DOTALL)
+_LIBRARY = re.compile(r'<script type="text/plain" id="library">.*?</script>', re.DOTALL)
 _SCRIPTS = ("model", "format", "table", "answers", "matrices", "details", "charts", "main")
 
 
 @dataclass(frozen=True)
-class Around:
-    """What stands around the numbers.
+class Options:
+    """What a page has beside the numbers.
 
     Attributes:
         title: of the page.
@@ -55,25 +60,26 @@ class Around:
     note: str = ""
 
 
-def page(shown: Shown, around: Around) -> str:
+def page(shown: Shown, options: Options) -> str:
     """The whole page. The same results give the same bytes: nothing in it says when it was made."""
+    content = Content(shown.results, shown.folder, shown.statistics, shown.measured, options.scores)
     data = board_data(shown)
     places = {encoder["name"]: place for place, encoder in enumerate(data["encoders"])}
     data["biases"] = biases(shown.results, shown.statistics, places)
-    data["link"] = around.link
-    bundle = _bundle() if around.has_charts else ""
-    data["charts"] = drawings(shown, data["columns"]) if bundle else {}
+    data["link"] = options.link
+    bundle = _bundle() if options.has_charts else ""
+    data["charts"] = page_charts(content, data["columns"]) if bundle else {}
     scripts = {"app": _app(), "bundle": bundle}
     style = _file("board.css")
     parts = {
-        "title": escaping.xml(around.title),
-        "about": _about(shown, around, data),
+        "title": escaping.xml(options.title),
+        "about": _about(content, options, data),
         "charts": WITH_CHARTS if bundle else "",
         "policy": _policy([script for script in scripts.values() if script], style),
         "style": style,
         "verdicts": _verdicts(data["columns"]),
-        "table": _table(shown),
-        "published": _published(shown, around.scores),
+        "table": _table(content),
+        "published": _published(content),
         "protocols": _protocols(data["tasks"]),
         "data": script_json(_visible(data)),
         "app": f'<script type="module">{scripts["app"]}</script>',
@@ -81,6 +87,21 @@ def page(shown: Shown, around: Around) -> str:
         "bundle": f'<script type="text/plain" id="library">{bundle}</script>' if bundle else "",
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _file("page.html"))
+
+
+def without_charts(text: str) -> str:
+    """A page less its charts, what draws them and what allows that: all that can be compared where none can be drawn.
+
+    Raises:
+        ValueError: its data are no JSON.
+    """
+
+    def plain(match: re.Match[str]) -> str:
+        return match[1] + json.dumps({**json.loads(match[2]), "charts": {}})
+
+    text = text.replace(MADE + WITH_CHARTS, MADE, 1)
+    text = re.sub(r"script-src [^;]*;", "", text, count=1)
+    return _DATA.sub(plain, _LIBRARY.sub("", text, count=1), count=1)
 
 
 def script_json(value: Any) -> str:
@@ -101,9 +122,7 @@ def _policy(scripts: Sequence[str], style: str) -> str:
     """The content policy: only the scripts and the style of this very page, and no network at all."""
     allowed = " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in scripts)
     own = f"'sha256-{b64encode(sha256(style.encode()).digest()).decode()}'"
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src {own}; img-src data:; base-uri 'none'; form-action 'none'"
-    )
+    return f"default-src 'none'; script-src {allowed}; style-src {own}; base-uri 'none'; form-action 'none'"
 
 
 @cache
@@ -118,17 +137,17 @@ def _app() -> str:
 
 
 def _bundle() -> str:
-    """What draws the charts, below its licences, and what starts it; it must not end its element."""
-    library = charts.javascript_bundle().replace("</script", r"<\/script").replace("<!--", r"<\!--")
-    return f"/*!\n{_file('licences.txt')}*/\n{library}\nwindow.dispatchEvent(new Event('charts'));"
+    """What draws the charts, below its licences, and what starts it; a test holds that it does not end its element."""
+    return f"/*!\n{_file('licences.txt')}*/\n{charts.javascript_bundle()}\nwindow.dispatchEvent(new Event('charts'));"
 
 
-def _about(shown: Shown, around: Around, data: Mapping[str, Any]) -> str:
-    n = len({result.encoder for result in shown.results if result.base is None})
+def _about(content: Content, options: Options, data: Mapping[str, Any]) -> str:
+    n = len({result.encoder for result in content.results if result.base is None})
     sets = len({(column["task"], column["subset"]) for column in data["columns"] if not column.get("parts")})
-    days = sorted({result.created[:10] for result in shown.results} - {""})
+    days = sorted({result.created[:10] for result in content.results} - {""})
     measured = f", measured {' to '.join(dict.fromkeys((days[0], days[-1])))}" if days else ""
-    return escaping.xml(f"{n} encoders, {sets} sets{measured}. {around.note}".rstrip())
+    counted = f"{n} encoder{'s' if n != 1 else ''}, {sets} set{'s' if sets != 1 else ''}"
+    return escaping.xml(f"{counted}{measured}. {options.note}".rstrip())
 
 
 def _verdicts(columns: Sequence[Mapping[str, Any]]) -> str:
@@ -137,21 +156,20 @@ def _verdicts(columns: Sequence[Mapping[str, Any]]) -> str:
     return "".join(f"<dt>{escaping.xml(label)}</dt><dd>{escaping.xml(text)}</dd>" for label, text in said)
 
 
-def _table(shown: Shown) -> str:
+def _table(content: Content) -> str:
     """The table over all tasks as it stands on the front page: what a browser without JavaScript shows."""
-    full, folded = fold(shown.results)
-    found = overviews(full, shown.statistics, folded, shown.measured)
-    tables = [table for one in found for table in (one.front(), one.rank_table) if table]
-    return "".join(map(html_table, tables))
+    samples = [one.front() for one in content.overviews[1:]]
+    ranks = [table for one in content.overviews if (table := one.rank_table)]
+    return "".join(map(html_table, [*front_tables(content), *ranks, *samples]))
 
 
-def _published(shown: Shown, scores: Sequence[PublishedScore]) -> str:
+def _published(content: Content) -> str:
     """Tables of published figures, of the sets that were measured here, or whose stand-ins were."""
-    full = [result for result in fold(shown.results)[0] if not Subset.parse(result.subset).is_sample]
+    full = [result for result in content.full if not Subset.parse(result.subset).is_sample]
     blocks = []
     for task in task_order(result.task for result in full):
         of_task = [result for result in full if result.task == task]
-        tables = published_boards(of_task, of_measured(scores, of_task), statistics=shown.statistics)
+        tables = published_boards(of_task, of_measured(content.scores, of_task), statistics=content.statistics)
         if tables:
             inner = "".join(map(html_table, tables))
             blocks.append(f"<details><summary>{escaping.xml(title_of(task))}</summary>{inner}</details>")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from math import ceil, expm1, floor, log1p, log10
 from typing import Any
 
+_FINE = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -70,9 +72,17 @@ def cost_axis(costs: Sequence[float], pixels: int) -> Axis:
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """1, 3, 10, 30, ... between two values; of fewer than two decades also 2, 5; of many only powers of ten."""
+    """1, 3, 10, 30, ... between two values; of fewer than two decades also 2, 5; of many only powers of ten.
+
+    Where none of these lies between them, finer ones, of which there is one wherever `high` is 1.5 times `low`.
+    """
     decades = log10(high / low)
-    steps = (1,) if decades > 5 else (1, 3) if decades > 1.5 else (1, 2, 3, 5, 7)
+    steps = (1.0,) if decades > 5 else (1.0, 3.0) if decades > 1.5 else (1.0, 2.0, 3.0, 5.0, 7.0)
+    return _multiples(steps, low, high) or _multiples(_FINE, low, high)
+
+
+def _multiples(steps: Sequence[float], low: float, high: float) -> list[float]:
+    """The steps times powers of ten that lie between two values."""
     powers = range(floor(log10(low)), ceil(log10(high)) + 1)
     return [value for power in powers for step in steps if low <= (value := rounded(step * 10.0**power)) <= high]
 

@@ -68,6 +68,7 @@ def quality_and_cost(
     theme: Theme = LIGHT,
     width: int = WIDTH,
     height: int = HEIGHT,
+    most_names: int = 40,
 ) -> dict[str, Any]:
     """A point an encoder with its interval; the front as a line; names where there is room, the front's first.
 
@@ -76,9 +77,10 @@ def quality_and_cost(
             what is made from another row's vectors. Speeds must be of machines alike. There may be none.
         cost: on the x axis, which is logarithmic.
         quality: title of the y axis.
-        title, subtitle: above the picture.
+        title, subtitle: above the chart.
         theme: of the colours.
         width, height: pixels of the frame, axes come on top.
+        most_names: beside those of the front, which are always tried; then the highest ones have names.
 
     Raises:
         MissingExtraError: the extra `board` is not installed.
@@ -107,7 +109,10 @@ def quality_and_cost(
     ]
     points.sort(key=lambda p: (not p["is_front"], p["is_small"], -p["value"], p["encoder"]))
     steps = sorted((p for p in points if p["is_front"]), key=lambda p: (p["cost"], p["value"]))
-    labels = _labels(points, steps, x_axis, y_axis, is_gain=cost.is_gain)
+    named = [p for p in points if p["is_front"]]
+    # Of what is made from others' vectors there may be dozens of each encoder.
+    named += [p for p in points if not p["is_front"] and not p["is_small"]][:most_names]
+    labels = _labels(points, named, steps, x_axis, y_axis, is_gain=cost.is_gain)
 
     x = alt.X("cost:Q", scale=x_axis.scale(alt), title=cost.title, axis=alt.Axis(**x_axis.options))
     y = alt.Y("value:Q", scale=y_axis.scale(alt), title=visible(quality), axis=alt.Axis(tickCount=6))
@@ -153,16 +158,14 @@ def _ends(rows: Sequence[Mapping[str, Any]]) -> list[float]:
 
 def _labels(
     points: Sequence[Mapping[str, Any]],
+    named: Sequence[Mapping[str, Any]],
     steps: Sequence[Mapping[str, Any]],
     x_axis: Axis,
     y_axis: Axis,
     *,
     is_gain: bool,
 ) -> list[dict[str, Any]]:
-    """The names that have room, with their places as values of the axes.
-
-    Small points that are not on the front have none: there may be dozens of each encoder.
-    """
+    """Those names of `named` that have room, the first first, with their places as values of the axes."""
     height = y_axis.pixels
 
     def pixels(p: Mapping[str, Any]) -> tuple[float, float]:
@@ -179,8 +182,7 @@ def _labels(
         level, turn = (y2, left) if is_gain else (y1, right)
         covered.append(Box(left, level - 2, right, level + 2))
         covered.append(Box(turn - 2, min(y1, y2), turn + 2, max(y1, y2)))
-    points = [p for p in points if p["is_front"] or not p["is_small"]]
-    placed = place([(p["encoder"], *pixels(p)) for p in points], covered, x_axis.pixels, height)
+    placed = place([(p["encoder"], *pixels(p)) for p in named], covered, x_axis.pixels, height)
     return [
         {
             "encoder": label.text,
@@ -193,6 +195,6 @@ def _labels(
             "end_x": x_axis.value(label.x),
             "end_y": y_axis.value(height - label.y),
         }
-        for p, label in zip(points, placed, strict=True)
+        for p, label in zip(named, placed, strict=True)
         if label is not None
     ]

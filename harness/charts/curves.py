@@ -31,7 +31,7 @@ def curves(
         x: title of the x axis.
         is_log: whether that is logarithmic.
         mark, mark_name: an x at which a line stands, and what it is.
-        title: above the picture.
+        title: above the chart.
         theme: of the colours.
 
     Raises:
@@ -112,7 +112,7 @@ def dots(
         rows: `setting`, `column`, `value`, `low` and `high` (or None).
         settings: in their order.
         score: title of the x axes.
-        title: above the picture.
+        title: above the chart.
         theme: of the colours.
 
     Raises:

@@ -22,14 +22,19 @@ _LONG = re.compile(rf"-?\d+\.\d{{{_DIGITS + 1},}}(?:e-?\d+)?")
 
 
 def is_available() -> bool:
-    """Whether what pictures need is installed: the extra `board`."""
+    """Whether what charts need is installed: the extra `board`."""
     return all(find_spec(module) is not None for module in ("altair", "vl_convert"))
+
+
+def needs(what: str) -> str:
+    """`WHAT needs: `, and the command that installs it."""
+    return str(MissingExtraError(what, EXTRA))
 
 
 def require() -> None:
     """Raises MissingExtraError, with the command that installs it, where the extra is not installed."""
     if not is_available():
-        raise MissingExtraError("drawing pictures", EXTRA)
+        raise MissingExtraError("drawing charts", EXTRA)
 
 
 def svg(spec: Mapping[str, Any]) -> str:

@@ -54,7 +54,7 @@ def text_width(text: str) -> float:
 def place(
     points: Sequence[tuple[str, float, float]], obstacles: Iterable[Box], width: float, height: float
 ) -> list[Label | None]:
-    """The places of names in a picture of this size; None where there is no room.
+    """The places of names in a chart of this size; None where there is no room.
 
     Args:
         points: name, x and y; earlier ones are placed first.

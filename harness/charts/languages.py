@@ -32,7 +32,7 @@ def by_language(
             `high` (or None). Encoders have colours and shapes in the order in which they first occur, of which there
             are eight. There may be no rows.
         score: title of the axis.
-        title, subtitle: above the picture.
+        title, subtitle: above the chart.
         theme: of the colours.
         domain: of the axis.
         name: of the specification.

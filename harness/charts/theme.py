@@ -1,4 +1,4 @@
-"""Colours and letters of all pictures."""
+"""Colours and letters of all charts."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Theme:
 
     Attributes:
         background, ink: behind everything, and of texts.
-        muted: of what is there, but not what the picture is about.
+        muted: of what is there, but not what the chart is about.
         grid: of lines behind the points.
-        accent: of what the picture is about.
+        accent: of what the chart is about.
         series: of encoders, in their order; each also has a shape, for print and any kind of colour vision.
     """
 

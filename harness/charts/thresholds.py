@@ -22,9 +22,9 @@ def by_threshold(
     """A panel for each encoder (below each other) and set (beside each other).
 
     Args:
-        rows: `encoder`, `subset`, `threshold`, `precision` and `recall` (x 100).
-        chosen: `encoder`, `subset`, `threshold`: drawn as a line.
-        title, subtitle: above the picture.
+        rows: `encoder`, `subset`, `threshold`, `precision` and `recall` (x 100); at least one.
+        chosen: `encoder`, `subset`, `threshold`: drawn as a line, if it lies within the curves of that encoder.
+        title, subtitle: above the chart.
         theme: of the colours.
 
     Raises:
@@ -44,14 +44,14 @@ def by_threshold(
     for line, encoder in enumerate(encoders):
         of_encoder = [row for row in rows if row["encoder"] == encoder]
         # The thresholds of an encoder's sets are alike, those of two encoders are not.
-        ends = [row["threshold"] for row in of_encoder]
-        scale = alt.Scale(domain=[round(min(ends), 4), round(max(ends), 4)], nice=False, zero=False)
+        low, high = _ends([row["threshold"] for row in of_encoder])
+        scale = alt.Scale(domain=[low, high], nice=False, zero=False)
         for number, subset in enumerate(subsets):
             points = [point for row in of_encoder if row["subset"] == subset for point in _points(row)]
             cuts = [
                 {"threshold": round(cut["threshold"], 4)}
                 for cut in chosen
-                if (cut["encoder"], cut["subset"]) == (encoder, subset)
+                if (cut["encoder"], cut["subset"]) == (encoder, subset) and low <= round(cut["threshold"], 4) <= high
             ]
             x = alt.X(
                 "threshold:Q",
@@ -68,7 +68,7 @@ def by_threshold(
             legend = alt.Legend(title=None, orient="top") if (line, number) == (0, 0) else None
             curves = (
                 alt.Chart(alt.Data(values=points))
-                .mark_line(strokeWidth=1.75, aria=False)
+                .mark_line(strokeWidth=1.75, aria=False, point=len(points) == len(measures))
                 .encode(
                     x=x,
                     y=y,
@@ -91,6 +91,13 @@ def by_threshold(
     chart = alt.concat(*panels, columns=max(len(subsets), 1), spacing=14)
     chart = chart.properties(name="thresholds", description=described, **heading(title, subtitle))
     return finished(chart, theme)
+
+
+def _ends(thresholds: Sequence[float]) -> tuple[float, float]:
+    """Of an axis; one threshold stands in its middle."""
+    low, high = min(thresholds), max(thresholds)
+    room = 0.0 if high > low else max(0.05 * abs(low), 0.01)
+    return round(low - room, 4), round(high + room, 4)
 
 
 def _points(row: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -16,7 +16,6 @@ from harness.report.render import ENTRY_FORMATS
 if TYPE_CHECKING:
     from harness.results.records import Result
     from harness.results.statistics import Statistics
-    from harness.results.store import ResultStore
 
 
 def show(
@@ -184,14 +183,19 @@ def report(
 ) -> None:
     """Write the pages of the results folder from the records, and print the files that changed.
 
+    Pages and pictures that this command made of what is no longer there are removed, which it says, too.
+
     With --language the pages are of the results on these languages alone, and say so. Give the same to --check, and
-    the same --html, --title and --source-url. Without the extra `board` the page for a browser has no charts.
+    the same --html, --title and --source-url. Without the extra `board` pictures stay as they are, and so do the charts
+    of a page for a browser, if nothing else of it would change; a new page has none.
     """
     from harness.core.errors import InputError
     from harness.core.escaping import terminal_line
-    from harness.core.files import write_atomically
+    from harness.core.files import user_path
     from harness.protocol.languages import of_unknown_languages
-    from harness.report import pages
+    from harness.report.changes import apply
+    from harness.report.content import content_of
+    from harness.report.pages import BEGIN, END, has_markers, outdated
     from harness.results.store import ResultStore
 
     results = results_folder(results)
@@ -201,34 +205,25 @@ def report(
     if readme is None:
         # Other results (a demo's, an experiment's) and a choice never enter the README unless it is named.
         default = Path("README.md")
-        is_own = results == Path("results") and not language and default.is_file() and pages.has_markers(default)
+        is_own = results == Path("results") and not language and default.is_file() and has_markers(default)
         readme = default if is_own else None
-    elif not pages.has_markers(readme):
-        raise InputError(f"{readme}: has no {pages.BEGIN} and {pages.END}; put them where the table should be")
+    elif not has_markers(readme):
+        raise InputError(f"{readme}: has no {BEGIN} and {END}; put them where the table should be")
     if html is None and (title or source_url):
         raise InputError("--title and --source-url are of the page that --html writes; give --html FILE too")
-    outdated = pages.outdated(store, readme, language or ())
+    content = content_of(store, language or ())
+    changes = outdated(results, content, readme, language or ())
     if html is not None:
-        outdated |= _board(store, html, title, source_url, language or (), check=check)
-    if check:
-        changed = list(outdated)
-        for path in changed:
-            typer.echo(terminal_line(f"would change: {path.as_posix()}"))
-        raise typer.Exit(1 if changed else 0)
-    for path, content in outdated.items():
-        write_atomically(path, content)
-        typer.echo(terminal_line(path.as_posix()))
+        from harness.board.file import outdated_board
 
-
-def _board(
-    store: ResultStore, html: Path, title: str, source_url: str, languages: Sequence[str], *, check: bool
-) -> dict[Path, bytes]:
-    """The page for a browser, if it would change."""
-    from harness.board.file import needs_charts, outdated_board
-    from harness.core.files import user_path
-
-    file = user_path(html, "--html")
-    if check and needs_charts(file):
-        say(f'{file}: has charts, so it is not checked; pip install "multilingual-embedding-harness[board]"')
-        return {}
-    return outdated_board(store, file, title=title, source_url=source_url, languages=languages)
+        file = user_path(html, "--html")
+        changes += outdated_board(store, content, file, title=title, source_url=source_url, languages=language or ())
+    for note in changes.notes:
+        say(note)
+    lines = [f"would change: {path.as_posix()}" if check else path.as_posix() for path in changes.written]
+    lines += [f"{'would remove' if check else 'removed'}: {path.as_posix()}" for path in changes.removed]
+    if not check:
+        apply(changes)
+    for line in lines:
+        typer.echo(terminal_line(line))
+    raise typer.Exit(1 if check and lines else 0)

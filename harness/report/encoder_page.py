@@ -22,73 +22,80 @@ from harness.report.headlines import one_each
 from harness.report.markdown import markdown
 from harness.report.provenance import provenance
 from harness.report.speed import setup_text
-from harness.report.tables import tag_notes
+from harness.report.tables import split_sample, tag_notes
 from harness.results.records import Result
 from harness.results.statistics import Statistics
-from harness.speed.store import Measurement, choose, figure
+from harness.speed.store import figure
 from harness.statistics.board import Board, Key
-from harness.statistics.candidates import facts_of
+from harness.statistics.candidates import Facts
 
 FOLDER = "encoders"
 _LISTED = 12
 
 
 def encoder_pages(
-    results: Sequence[Result],
-    statistics: Mapping[str, Statistics],
-    measured: Sequence[Measurement],
-    head: str,
+    results: Sequence[Result], statistics: Mapping[str, Statistics], facts: Mapping[str, Facts], head: str
 ) -> dict[str, str]:
     """By file name below the results folder, the pages of all encoders whose names can name a file.
 
     Args:
-        results: of full vectors.
+        results: those that tables show.
         statistics: by task, those of these results.
-        measured: what encoders cost.
+        facts: of these encoders.
         head: first line of a page.
     """
-    board = Board(results, statistics)
-    keys = [key for _, key in one_each([r for r in results if not Subset.parse(r.subset).is_sample] or results)]
-    encoders = sorted({result.encoder for result in results})
+    parts = [(part, Board(part, statistics)) for part in split_sample(results)]
+    of_encoder: dict[str, list[list[Result]]] = {}
+    for place, (part, _) in enumerate(parts):
+        for result in part:
+            of_encoder.setdefault(result.encoder, [[] for _ in parts])[place].append(result)
+    boards = [board for _, board in parts]
+    keys = [[key for _, key in one_each(part)] for part, _ in parts]
     return {
-        f"{FOLDER}/{encoder}.md": _page(encoder, results, board, keys, measured, head)
-        for encoder in encoders
+        f"{FOLDER}/{encoder}.md": _page(encoder, own, boards, keys, facts[encoder], head)
+        for encoder, own in sorted(of_encoder.items())
         if is_name(encoder)
     }
 
 
 def _page(
     encoder: str,
-    results: Sequence[Result],
-    board: Board,
-    keys: Sequence[Key],
-    measured: Sequence[Measurement],
+    own: Sequence[Sequence[Result]],
+    boards: Sequence[Board],
+    keys: Sequence[Sequence[Key]],
+    facts: Facts,
     head: str,
 ) -> str:
-    own = [result for result in results if result.encoder == encoder]
-    strengths = _strengths(encoder, own, board)
+    """own, boards, keys: of real data, of the bundled sample, each if there is some; own: perhaps empty."""
+    everything = [result for part in own for result in part]
+    # The sample says nothing of an encoder that was measured on more.
+    place = next(place for place, part in enumerate(own) if part)
+    tables = [
+        _card(facts, sorted({result.spec for result in everything} - {""})),
+        _standings(encoder, boards[place], keys[place]),
+        _strengths(encoder, own[place], boards[place]),
+        *(
+            _scores(task, part, board)
+            for part, board in zip(own, boards, strict=True)
+            for task in task_order(result.task for result in part)
+        ),
+    ]
     parts = [
         head,
         f"# {escaping.markdown(encoder)}",
         "[All encoders and tasks](../README.md)",
-        markdown(_card(encoder, results, measured), level=2),
-        *([markdown(standings, level=2)] if (standings := _standings(encoder, board, keys)) else []),
-        *([markdown(strengths, level=2)] if strengths else []),
-        *(markdown(_scores(task, own, board), level=2) for task in task_order(result.task for result in own)),
+        *(markdown(table, level=2) for table in tables if table),
         "## Provenance",
-        *provenance(own),
+        *provenance(everything),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _card(encoder: str, results: Sequence[Result], measured: Sequence[Measurement]) -> Table:
+def _card(facts: Facts, specs: Sequence[str]) -> Table:
     """What is known of it beside its scores."""
-    facts = facts_of(results, measured)[encoder]
-    chosen, _ = choose(measured, {(result.encoder, result.fingerprint) for result in results})
-    one = chosen.get(encoder)
+    one = facts.measured
     memory = figure(one.memory_mb) if one else None
     alone, many = (one.cell("alone"), one.cell("own")) if one else (None, None)
-    specs = sorted({result.spec for result in results if result.encoder == encoder} - {""})
     lines = [
         *([("spec", _code(spec)) for spec in specs] or [("spec", Cell("measured through the Python API"))]),
         ("languages", Cell(" ".join(sorted(facts.languages)) if facts.languages else None)),
@@ -117,17 +124,19 @@ def _code(text: str) -> Cell:
 
 
 def _standings(encoder: str, board: Board, keys: Iterable[Key]) -> Table | None:
-    """Its numbers of the front page: the value, the place among all encoders, and the test against the best."""
+    """Its numbers of the front page: the value, the place among all encoders, and the test against the highest."""
     figures = Figures(board)
     rows = []
     for key in keys:
         task, subset, metric = key
-        values = {e: r.metrics[metric] for e, r in board.results(task, subset).items() if metric in r.metrics}
-        if encoder not in values:
+        found = {e: r for e, r in board.results(task, subset).items() if metric in r.metrics}
+        if encoder not in found:
             continue
         standing = board.standing(key)
+        # Cut and quantised vectors are not ranked, and no encoder is ranked among them.
+        values = {e: r.metrics[metric] for e, r in found.items() if r.base is None}
         place = leader = p = None
-        if metric_of(task, metric).is_ranked and len(values) > 1:
+        if metric_of(task, metric).is_ranked and encoder in values and len(values) > 1:
             place = f"{1 + sum(v > values[encoder] for v in values.values())} of {len(values)}"
             leader = standing.leader if encoder not in standing.equals else None
             p = p_text(standing.p[encoder]) if encoder in standing.p and not isnan(standing.p[encoder]) else None
@@ -137,7 +146,7 @@ def _standings(encoder: str, board: Board, keys: Iterable[Key]) -> Table | None:
         Column("", is_number=False),
         Column("x 100"),
         Column("place"),
-        Column("best", is_number=False),
+        Column("highest", is_number=False),
         Column("p against it"),
     )
     return Table("Where it stands", heads, tuple(rows), tuple(figures.legend())) if rows else None
@@ -209,4 +218,5 @@ def _scores(task: str, own: Sequence[Result], board: Board) -> Table:
         *(Column(metric_of(task, metric).heading) for metric in metrics),
     )
     notes = [*tag_notes(subsets), *figures.legend("row")]
-    return Table(f"{title_of(task)}, all scores", columns, tuple(rows), tuple(notes))
+    sample = " (bundled sample)" if Subset.parse(subsets[0]).is_sample else ""
+    return Table(f"{title_of(task)}{sample}, all scores", columns, tuple(rows), tuple(notes))

@@ -113,7 +113,7 @@ class Figures:
                 without_interval.setdefault(encoder, []).append(subset)
         notes = []
         if without_entry:
-            text, command = f"no interval and no test: {self._listed(without_entry)}", _run_command(to_measure)
+            text, command = f"no interval and no test: {self._listed(without_entry)}", run_command(to_measure)
             notes.append(Note(f"{text}; to mend it: ", command) if command else Note(text))
         if without_interval:
             text = f"no interval: all items alike, or fewer than three: {self._listed(without_interval)}"
@@ -144,7 +144,7 @@ def shortened(names: Iterable[str], limit: int = 3) -> str:
     return ", ".join(unique[:limit]) + (f" and {len(unique) - limit} more" if len(unique) > limit else "")
 
 
-def _run_command(results: Sequence[Result]) -> str:
+def run_command(results: Sequence[Result]) -> str:
     """The command line that measures these records again and keeps their rows; encoders of the same tasks share a run.
 
     It is empty for encoders that were measured through the Python API, which have no spec string.

@@ -13,7 +13,7 @@ def markdown(table: Table, *, level: int = 3) -> str:
     parts = [f"{'#' * level} {escaping.markdown(table.title)}"] if table.title else []
     parts.append(markdown_grid(table))
     if table.notes:
-        parts.append("\n".join(f"- {_md_note(note)}" for note in table.notes))
+        parts.append("\n".join(f"- {markdown_note(note)}" for note in table.notes))
     return "\n\n".join(parts)
 
 
@@ -49,7 +49,8 @@ def _md_line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[i
     return f"| {' | '.join(padded)} |"
 
 
-def _md_note(note: Note) -> str:
+def markdown_note(note: Note) -> str:
+    """A note without the dash of a list."""
     code = escaping.code(note.code) if note.code else ""
     return f"{escaping.markdown(note.text)}{code}{escaping.markdown(note.rest)}"
 

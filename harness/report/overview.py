@@ -51,18 +51,13 @@ class Overview:
         """The columns with scores; there may be none."""
         return one_each(self.results)
 
-    @property
-    def table(self) -> Table:
-        """The table of the front page; see `front`."""
-        return self.front()
-
-    def front(self, folder: str = "", pages: str = "") -> Table:
+    def front(self, pages: str = "", encoders: str = "") -> Table:
         """Seven columns at most, beside the encoder: of scores, of speed and of size. Intervals are on other pages.
 
         Where there are more scores, those columns are left out that say least, and a note names them.
 
-        folder: of the pages, from that of the table; with a `/` at its end, or empty.
-        pages: of encoders, below that; empty: no links.
+        pages: their folder, from that of the table; with a `/` at its end, or empty.
+        encoders: the folder, below that, of the encoders' pages; empty: no links.
         """
         room = MOST_COLUMNS - (2 if self._costs else 0)
         keys = list(self._keys)
@@ -71,7 +66,7 @@ class Overview:
         figures = Figures(self._board)
         rows = []
         for encoder in self._encoders:
-            link = f"{folder}{pages}/{encoder}.md" if pages and is_name(encoder) else ""
+            link = f"{pages}{encoders}/{encoder}.md" if encoders and is_name(encoder) else ""
             scores = [replace(figures.cell(encoder, key), interval=None) for key in keys]
             speed, _, _, disk, *_ = self._costs.cells(encoder)
             costs = [speed, disk] if self._costs else []

@@ -12,69 +12,54 @@ from pathlib import Path
 from harness import charts
 from harness.core import escaping
 from harness.core.errors import InputError
-from harness.core.files import refuse_special, refuse_way_out, write_atomically
+from harness.core.files import refuse_special
 from harness.core.names import Subset, check_name
 from harness.protocol.described import described, subset_order, task_order, title_of
 from harness.protocol.task import Page, Picture, Task
 from harness.published import PublishedScore
 from harness.report.cells import Cell, Column, Row, Table
+from harness.report.changes import GENERATED, Changes, differing, new_content, stale
 from harness.report.commands import commands
-from harness.report.content import content_of
+from harness.report.content import Content
 from harness.report.encoder_page import FOLDER as ENCODERS
 from harness.report.encoder_page import encoder_pages
 from harness.report.markdown import markdown, markdown_grid
-from harness.report.overview import overviews
 from harness.report.pictures import FOLDER as PICTURES
-from harness.report.pictures import cost_pictures, draw, language_picture, markdown_picture
+from harness.report.pictures import cost_pictures, drawn, language_pictures, markdown_picture, shown
 from harness.report.provenance import provenance
 from harness.report.published import published_boards
 from harness.report.speed import speed_page
 from harness.report.sweep import EXPLANATION, curves
 from harness.report.tables import boards, split_sample
 from harness.results.records import Result
-from harness.results.selection import fold
 from harness.results.statistics import Statistics
-from harness.results.store import ResultStore
-from harness.speed.store import Measurement
 
 BEGIN = "<!-- leaderboard:begin -->"
 END = "<!-- leaderboard:end -->"
 _SPEED = "speed.md"
 _SWEEP = "sweep.md"
-_GENERATED = "<!-- Made by `leaderboard report` from the records; edits are lost. -->"
 
 
-def report(store: ResultStore, readme: Path | None = None, languages: Sequence[str] = ()) -> list[Path]:
-    """Writes the pages of a results folder, and the table in `readme` if it has the two markers.
+def outdated(root: Path, content: Content, readme: Path | None = None, languages: Sequence[str] = ()) -> Changes:
+    """What `report` would change in a results folder, and of the table in `readme`, if that has the two markers.
 
-    languages: if given, of the results in these and English alone (see `harness.protocol.languages`).
-
-    Returns:
-        The files that changed; a file that would stay the same is not written.
+    languages: those that the content was chosen by (see `harness.protocol.languages`).
 
     Raises:
-        InputError: no records, a file that holds none, a README with broken markers, a folder that is not writable.
+        InputError: a README with broken markers, a folder through a link that leads out of the results.
     """
-    changed = outdated(store, readme, languages)
-    for path, content in changed.items():
-        write_atomically(path, content)
-    return list(changed)
-
-
-def outdated(store: ResultStore, readme: Path | None = None, languages: Sequence[str] = ()) -> dict[Path, bytes]:
-    """The files that `report` would write, with their new content. Raises as `report`."""
-    content = content_of(store, languages)
-    results, statistics, measured = content.results, content.statistics, content.measured
-    there = {path.relative_to(store.root).as_posix() for path in (store.root / PICTURES).glob("*.svg")}
-    pages = make_pages(results, content.folder, content.scores, statistics, measured, languages, there)
-    new = {refuse_way_out(store.root / name, store.root): text.encode() for name, text in pages.items()}
+    has_charts = charts.is_available()
+    there = {path.relative_to(root).as_posix() for path in (root / PICTURES).glob("*.svg")}
+    made = make_pages(content, languages, there)
+    written = new_content(root, made)
     if readme is not None:
         text = read_readme(readme)
         if BEGIN in text or END in text:
-            relative = os.path.relpath(store.root, readme.parent).replace(os.sep, "/")
-            block = _readme_block(results, statistics, relative, measured, there)
-            new[readme] = _between_markers(readme, text, block).encode()
-    return {path: text for path, text in new.items() if not path.is_file() or path.read_bytes() != text}
+            relative = os.path.relpath(root, readme.parent).replace(os.sep, "/")
+            block = _readme_block(content, relative, there)
+            written |= differing({readme: _between_markers(readme, text, block).encode()})
+    notes = [charts.needs(f"{root / PICTURES} stays as it is; drawing it again")] if there and not has_charts else []
+    return Changes(written, stale(root, made, has_charts=has_charts), notes)
 
 
 def has_markers(readme: Path) -> bool:
@@ -92,54 +77,48 @@ def read_readme(readme: Path) -> str:
         raise InputError(f"{readme}: cannot be read as UTF-8 text ({error}); name another file (--readme)") from None
 
 
-def make_pages(
-    results: Sequence[Result],
-    folder: str = "results",
-    scores: Sequence[PublishedScore] = (),
-    statistics: Mapping[str, Statistics] | None = None,
-    measured: Sequence[Measurement] = (),
-    languages: Sequence[str] = (),
-    there: Collection[str] = (),
-) -> dict[str, str]:
-    """By file name, the content of the overview (`README.md`), of each task's page (`TASK.md`) and of its pictures.
+def make_pages(content: Content, languages: Sequence[str] = (), there: Collection[str] = ()) -> dict[str, str]:
+    """By file name, all pages and pictures: `README.md`, a page for each task (`TASK.md`) and each encoder, and more.
+
+    A task measured on more than the bundled sample has, on its page, the published figures of the sets that were
+    measured, and of sets that stand-ins stand in for.
 
     Args:
-        folder: name of the results folder, for the commands that repeat the measurements.
-        scores: published figures. A task measured on more than the bundled sample has those of the sets that were
-            measured on its page, and of sets that stand-ins stand in for.
-        statistics: by task, those of these results.
-        measured: what encoders cost; all of it goes to `speed.md`.
+        content: of the results folder.
         languages: those that these results were chosen by, which the pages say.
         there: the files that the results folder has: pictures among them stay where none can be drawn.
     """
-    known = statistics or {}
-    everything = results
-    results, folded = fold(everything)
+    results, folded, known, folder = content.full, content.folded, content.statistics, content.folder
     tasks = task_order(result.task for result in results)
-    of_costs, pages = draw(cost_pictures(everything, known, measured), there)
+    of_costs = _of_costs(content, there)
+    pages = drawn(of_costs)
+    by_language = language_pictures(content.results, known)
     for task in tasks:
         check_name(task, "task")
         of_task = [result for result in results if result.task == task]
-        published = of_measured(scores, of_task) if _is_real(of_task) else []
+        published = of_measured(content.scores, of_task) if _is_real(of_task) else []
         page = make(of_task, known.get(task, Statistics())) if (make := _page_of(task)) else Page()
-        by_language = language_picture(task, of_task, known)
-        pictures, files = draw([*([by_language] if by_language else []), *page.pictures], there)
+        listed = [*([by_language[task]] if task in by_language else []), *page.pictures]
+        pictures = shown(listed, there)
         parts = [*page.parts, *map(markdown_picture, pictures)]
         left_out = [result for result in folded if result.task == task]
         repeat = commands(of_task, [task], folder, languages)
         pages[f"{task}.md"] = _task_page(task, of_task, published, known, parts, left_out, repeat)
-        pages |= files | dict(page.files)
-    pages |= encoder_pages(results, known, measured, _GENERATED)
-    if measured:
-        pages[_SPEED] = speed_page(measured, _GENERATED, [markdown_picture(picture) for picture in of_costs])
+        pages |= drawn(pictures) | dict(page.files)
+    pages |= encoder_pages(results, known, content.facts, GENERATED)
+    if content.measured:
+        pages[_SPEED] = speed_page(content.measured, GENERATED, [markdown_picture(picture) for picture in of_costs])
     if folded:
         repeat = commands(folded, task_order(result.task for result in folded), folder, languages)
-        pages[_SWEEP] = _sweep_page(everything, folded, known, repeat)
+        pages[_SWEEP] = _sweep_page(content.results, folded, known, repeat)
     more = {_SPEED: "What encoders cost", _SWEEP: "Cut and quantised vectors"}
     links = {file: title for file, title in more.items() if file in pages}
     repeat = commands(results, tasks, folder, languages)
-    front = _front(results, known, folded, measured, of_costs[:1])
-    return {"README.md": _overview_page(results, known, front, links, repeat), **pages}
+    return {"README.md": _overview_page(content, of_costs, links, repeat), **pages}
+
+
+def _of_costs(content: Content, there: Collection[str]) -> list[Picture]:
+    return shown(cost_pictures(content.results, content.statistics, content.facts), there)
 
 
 def of_measured(scores: Iterable[PublishedScore], results: Sequence[Result]) -> list[PublishedScore]:
@@ -148,30 +127,23 @@ def of_measured(scores: Iterable[PublishedScore], results: Sequence[Result]) -> 
     return [score for score in scores if (score.task, score.subset) in measured]
 
 
-def _front(
-    results: Sequence[Result],
-    statistics: Mapping[str, Statistics],
-    folded: Sequence[Result],
-    measured: Sequence[Measurement],
-    pictures: Sequence[Picture],
-) -> Callable[[str, int], list[str]]:
-    """What the front page and a README begin with, as a function of the folder of the pages and the level of headings.
+def front_tables(content: Content, pages: str = "", encoders: str = "") -> list[Table]:
+    """The table over all tasks, of real data if there is some; without a column for it, the tables of the tasks.
 
-    That is the table over all tasks, of real data if there is some, and a picture; without a column for that table the
-    tables of the tasks.
+    pages, encoders: see `Overview.front`.
     """
-    found = overviews(results, statistics, folded, measured)
+    return [one.front(pages, encoders) for one in content.overviews[:1]] or boards(
+        content.full, statistics=content.statistics, folded=content.folded
+    )
 
-    def front(folder: str, level: int) -> list[str]:
-        tables = [one.front(folder, ENCODERS) for one in found[:1]] or boards(
-            results, statistics=statistics, folded=folded
-        )
-        return [
-            *(markdown(table, level=level) for table in tables),
-            *(markdown_picture(picture, folder) for picture in pictures),
-        ]
 
-    return front
+def _front(content: Content, pictures: Sequence[Picture], folder: str = "", level: int = 2) -> list[str]:
+    """What the front page and a README begin with: `front_tables`, and the first of the pictures.
+
+    folder: of the pages, from that of the file; with a `/` at its end, or empty. level: of headings.
+    """
+    tables = [markdown(table, level=level) for table in front_tables(content, folder, ENCODERS)]
+    return [*tables, *(markdown_picture(picture, folder) for picture in pictures[:1])]
 
 
 def _page_of(task: str) -> Callable[[Sequence[Result], Statistics], Page] | None:
@@ -190,7 +162,7 @@ def _sweep_page(
 ) -> str:
     """repeat: the commands that measure it again."""
     return _join(
-        _GENERATED,
+        GENERATED,
         "# Cut and quantised vectors",
         escaping.markdown(EXPLANATION),
         "[All tasks](README.md), with where the full vectors come from.",
@@ -202,34 +174,26 @@ def _sweep_page(
     )
 
 
-def _overview_page(
-    results: Sequence[Result],
-    statistics: Mapping[str, Statistics],
-    front: Callable[[str, int], list[str]],
-    links: Mapping[str, str],
-    repeat: str,
-) -> str:
+def _overview_page(content: Content, pictures: Sequence[Picture], links: Mapping[str, str], repeat: str) -> str:
     """links: by file, the titles of the pages that are of no task. repeat: the commands that measure it again."""
-    tasks = task_order(result.task for result in results)
+    tasks = task_order(result.task for result in content.full)
     others = [f"- [{title}]({file})" for file, title in links.items()]
-    found = overviews(results, statistics, [], [])
-    ranks = [table for one in found[:1] if (table := one.rank_table)]
-    samples = [markdown(one.table, level=2) for one in found[1:]]
+    ranks = [table for one in content.overviews[:1] if (table := one.rank_table)]
+    samples = [one.front() for one in content.overviews[1:]]
     return _join(
-        _GENERATED,
+        GENERATED,
         "# Results",
-        *front("", 2),
+        *_front(content, pictures),
         "Every number was measured with this harness; the records are in `records/`. Intervals, other sets and metrics "
         "are on the pages of the tasks, and all of an encoder on its own:",
         "\n".join([*(f"- {_link(task)}" for task in tasks), *others]),
-        *(markdown(table, level=2) for table in ranks),
-        *samples,
+        *(markdown(table, level=2) for table in [*ranks, *samples]),
         "## How to repeat it",
         repeat,
         "## Protocols",
-        _signatures(results, statistics),
+        _signatures(content.full, content.statistics),
         "## Provenance",
-        *provenance(results),
+        *provenance(content.full),
     )
 
 
@@ -244,7 +208,7 @@ def _task_page(
 ) -> str:
     display = described(task).display
     return _join(
-        _GENERATED,
+        GENERATED,
         f"# {escaping.markdown(title_of(task))}",
         *([escaping.markdown(display.protocol)] if display.protocol else []),
         "[All tasks](README.md), with where the records come from.",
@@ -283,19 +247,10 @@ def _signatures(results: Sequence[Result], statistics: Mapping[str, Statistics])
     return "\n".join(f"- {escaping.code(signature)}" for signature in [*scores, *resampling])
 
 
-def _readme_block(
-    results: Sequence[Result],
-    statistics: Mapping[str, Statistics],
-    folder: str,
-    measured: Sequence[Measurement],
-    there: Collection[str],
-) -> str:
-    everything = results
-    results, folded = fold(everything)
-    pages = ", ".join(_link(task, folder) for task in task_order(result.task for result in results))
-    shown = [p for p in cost_pictures(everything, statistics, measured)[:1] if charts.is_available() or p.file in there]
-    parts = _front(results, statistics, folded, measured, shown)(f"{folder}/", 3)
-    if measured:
+def _readme_block(content: Content, folder: str, there: Collection[str]) -> str:
+    pages = ", ".join(_link(task, folder) for task in task_order(result.task for result in content.full))
+    parts = _front(content, _of_costs(content, there), f"{folder}/", 3)
+    if content.measured:
         pages += f", [what encoders cost]({escaping.link_target(f'{folder}/{_SPEED}')})"
     more = f"More: [all results and how to repeat them]({escaping.link_target(f'{folder}/README.md')}), {pages}."
     return _join(*parts, more).replace("<!--", "<! --")  # a marker in a name must not count

@@ -1,41 +1,48 @@
-"""The pictures of the pages: which there are, and the rows that they are drawn from."""
+"""The pictures of the pages: the charts of `charted`, as files; which there are, and whose they are."""
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 from harness import charts
 from harness.core import escaping
 from harness.core.names import Subset, is_name
-from harness.data.families import family
-from harness.protocol.described import described, is_average, metric_of, overview_columns, subset_order, title_of
-from harness.protocol.languages import PIVOT
+from harness.protocol.described import described, metric_of, title_of
 from harness.protocol.task import Picture
-from harness.report.headlines import one_each
-from harness.report.speed import setup_text
-from harness.report.tables import rank_encoders
+from harness.report.charted import CostChart, LanguageChart, cost_charts, language_charts
 from harness.results.records import Result
 from harness.results.statistics import Statistics
-from harness.speed.store import Measurement, choose
-from harness.statistics.board import Board, Key
-from harness.statistics.candidates import Facts, facts_of
+from harness.statistics.board import Board
+from harness.statistics.candidates import Facts
 
 FOLDER = "pictures"
+_BY_LANGUAGE = "by-language"
+_OWN = re.compile(rf"quality-({'|'.join(charts.COSTS)})|.+-({_BY_LANGUAGE}|thresholds)")
+_SAID = {"speed": "speed", "bytes": "bytes of a vector", "disk": "size on disk"}
 
 
-def draw(pictures: Iterable[Picture], there: Collection[str]) -> tuple[list[Picture], dict[str, str]]:
-    """The pictures to show, and the files to write.
+def picture_file(task: str, kind: str) -> str:
+    """The name, below the results folder, of a task's picture of one kind: `by-language` or `thresholds`."""
+    return f"{FOLDER}/{task}-{kind}.svg"
 
-    Where pictures cannot be drawn, those that are there already are shown, and stay as they are.
+
+def is_own_picture(stem: str) -> bool:
+    """Whether `report` gives such names to pictures (without their ending)."""
+    return _OWN.fullmatch(stem) is not None
+
+
+def shown(pictures: Iterable[Picture], there: Collection[str]) -> list[Picture]:
+    """The pictures to show: where none can be drawn, those that are there already.
 
     there: the files of pictures that are in the results folder.
     """
-    listed = list(pictures)
-    if charts.is_available():
-        return listed, {picture.file: charts.svg(picture.spec()) for picture in listed}
-    return [picture for picture in listed if picture.file in there], {}
+    return [picture for picture in pictures if charts.is_available() or picture.file in there]
+
+
+def drawn(pictures: Iterable[Picture]) -> dict[str, str]:
+    """By file, the pictures; none where they cannot be drawn, so that those that are there stay as they are."""
+    return {picture.file: charts.svg(picture.spec()) for picture in pictures} if charts.is_available() else {}
 
 
 def markdown_picture(picture: Picture, folder: str = "") -> str:
@@ -44,131 +51,59 @@ def markdown_picture(picture: Picture, folder: str = "") -> str:
 
 
 def cost_pictures(
-    results: Sequence[Result], statistics: Mapping[str, Statistics], measured: Sequence[Measurement]
+    results: Sequence[Result], statistics: Mapping[str, Statistics], facts: Mapping[str, Facts]
 ) -> list[Picture]:
-    """Quality against speed, bytes of a vector and size on disk; each if at least two encoders are known to have both.
+    """Quality against speed, bytes of a vector and size on disk, on real data; each that two encoders or more have.
 
-    Quality is that of `quality_key`. Speeds are those of the machine, device and threads that most have; cut and
-    quantised vectors have their bytes.
+    Args:
+        results: of cut and quantised vectors too, which have their bytes.
+        statistics: by task, those of these results.
+        facts: of the encoders of full vectors.
     """
-    full = [result for result in results if result.base is None]
-    key = quality_key(full)
-    if key is None or Subset.parse(key[1]).is_sample:
-        return []
-    task, subset, metric = key
-    board = Board(results, statistics)
-    rows = cost_rows(board, key, facts_of(full, measured))
-    found = board.results(task, subset)
-    _, usual = choose((one for one in measured if one.encoder in found), {(r.encoder, r.fingerprint) for r in full})
+    real = _real(results)
+    board = Board(real, statistics)
+    found = cost_charts(real, board, facts)[:1]
+    return [_cost_picture(chart, kind, board) for chart in found for kind in chart.rows]
+
+
+def _cost_picture(chart: CostChart, kind: str, board: Board) -> Picture:
+    (task, subset, metric), rows = chart.key, chart.rows[kind]
     quality = f"{title_of(task)}, {subset}: {metric_of(task, metric).heading} x 100"
-    interval = f"intervals: {100 * board.statistics(task).level:g} %; "
-    pictures = []
-    for name, of_cost in rows.items():
-        cost_axis = charts.COSTS[name]
-        if len(of_cost) < 2:
-            continue
-        what = {"speed": "speed", "bytes": "bytes of a vector", "disk": "size on disk"}[name]
-        line = "the line joins those that no other one beats in both"
-        machine = f"; {setup_text(usual)}" if usual and name == "speed" else ""
-        pictures.append(
-            Picture(
-                f"{FOLDER}/quality-{name}.svg",
-                f"Quality against {what}: {quality}, of {', '.join(row['encoder'] for row in of_cost[:20])}",
-                lambda rows=of_cost, axis=cost_axis, title=f"Quality and {what}", sub=interval + line + machine: (  # type: ignore[misc]
-                    charts.quality_and_cost(rows, axis, quality=quality, title=title, subtitle=sub)
-                ),
-            )
-        )
-    return pictures
-
-
-def cost_rows(board: Board, key: Key, facts: Mapping[str, Facts]) -> dict[str, list[dict[str, Any]]]:
-    """By kind of cost, the rows of `harness.charts.quality_and_cost` for one number.
-
-    Speeds are those of `facts`, of one setup; cut and quantised vectors have their bytes.
-    """
-    task, subset, metric = key
-    found = {e: r for e, r in board.results(task, subset).items() if metric in r.metrics}
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in charts.COSTS}
-    for encoder, result in sorted(found.items()):
-        known = facts.get(encoder)
-        costs: dict[str, float | None] = {"bytes": result.reduced.vector_bytes} if result.reduced else {}
-        if known and not result.reduced:
-            size = None if known.size_bytes is None else known.size_bytes / 1e6
-            costs = {"speed": known.sentences_per_s, "bytes": known.vector_bytes, "disk": size}
-        low, high = board.interval(result, metric) or (None, None)
-        for name, cost in costs.items():
-            if cost is not None:
-                row = {"encoder": encoder, "value": result.metrics[metric], "low": low, "high": high, "cost": cost}
-                rows[name].append({**row, "is_small": result.reduced is not None})
-    return rows
-
-
-def quality_key(results: Sequence[Result]) -> Key | None:
-    """The number by which encoders are compared with their costs: the ranked one of the front page that most have.
-
-    Of several, that by which the task orders encoders.
-    """
-    ranked = [key for _, key in one_each(results) if metric_of(key[0], key[2]).is_ranked]
-    n_of = Counter((r.task, r.subset, metric) for r in results for metric in r.metrics)
-
-    def preference(key: Key) -> tuple[int, int]:
-        order, base = described(key[0]).display.ranking, Subset.parse(key[1]).base
-        return (-n_of[key], order.index(base) if base in order else len(order))
-
-    return min(ranked, key=preference, default=None)
-
-
-def language_picture(task: str, results: Sequence[Result], statistics: Mapping[str, Statistics]) -> Picture | None:
-    """The scores of a task by language, where its table has a row for each, since they are many."""
-    display, columns = described(task).display, overview_columns(task)
-    singles = [
-        r for r in results if r.task == task and not is_average(r.subset) and not Subset.parse(r.subset).is_sample
-    ]
-    if not columns or display.turn_above is None or not is_name(task):
-        return None
-    # Of several stand-ins, which are other data, the one that most have.
-    tags = Counter(Subset.parse(r.subset).tag for r in singles)
-    tag = min(tags, key=lambda tag: (-tags[tag], tag), default="")
-    metric = columns[0].metric
-    chosen = [r for r in singles if Subset.parse(r.subset).tag == tag and metric in r.metrics]
-    subsets = subset_order(task, (r.subset for r in chosen))
-    if len(subsets) <= display.turn_above:
-        return None
-    encoders = rank_encoders(task, chosen, metric)[0]
-    shown = encoders[: charts.MOST_ENCODERS]
-    board = Board(results, statistics)
-    rows = language_rows(board, [(task, subset, metric) for subset in subsets], shown)
-    left_out = f"; without {len(encoders) - len(shown)} more encoders" if len(encoders) > len(shown) else ""
-    title = f"{title_of(task)} by language{f', {tag}' if tag else ''}"
-    subtitle = f"intervals: {100 * board.statistics(task).level:g} %; families by Unicode CLDR{left_out}"
-    heading = f"{metric_of(task, metric).heading} x 100"
+    machine = f"; {chart.setup}" if kind == "speed" else ""
+    line = "the line joins those that no other one beats in both"
+    subtitle = f"intervals: {100 * board.statistics(task).level:g} %; {line}{machine}"
+    title = f"Quality and {_SAID[kind]}"
     return Picture(
-        f"{FOLDER}/{task}-by-language.svg",
-        f"{title}: {heading} of {', '.join(shown)}",
-        lambda: charts.by_language(rows, score=heading, title=title, subtitle=subtitle),
+        f"{FOLDER}/quality-{kind}.svg",
+        f"Quality against {_SAID[kind]}: {quality}, of {', '.join(row['encoder'] for row in rows[:20])}",
+        lambda: charts.quality_and_cost(rows, charts.COSTS[kind], quality=quality, title=title, subtitle=subtitle),
     )
 
 
-def language_rows(board: Board, keys: Sequence[Key], encoders: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of `harness.charts.by_language` for one metric on several sets, of encoders in their order."""
-    rows = []
-    for encoder in encoders:
-        for task, subset, metric in keys:
-            result = board.results(task, subset).get(encoder)
-            if result is None or metric not in result.metrics:
-                continue
-            base = Subset.parse(subset).base
-            codes = [code for code in described(task).languages(subset) if code != PIVOT]
-            low, high = board.interval(result, metric) or (None, None)
-            rows.append(
-                {
-                    "encoder": encoder,
-                    "language": described(task).display.names.get(base, base),
-                    "family": family(codes[0]) if len(codes) == 1 else "",
-                    "value": result.metrics[metric],
-                    "low": low,
-                    "high": high,
-                }
-            )
-    return rows
+def language_pictures(results: Sequence[Result], statistics: Mapping[str, Statistics]) -> dict[str, Picture]:
+    """By task the scores by language, on real data, where its table has a row for each, since they are many."""
+    real = _real(results)
+    board = Board(real, statistics)
+    return {
+        task: _language_picture(chart, board)
+        for chart in language_charts(real, board)
+        for task in [chart.keys[0][0]]
+        if is_name(task) and (turn_above := described(task).display.turn_above) is not None
+        if len(chart.keys) > turn_above
+    }
+
+
+def _language_picture(chart: LanguageChart, board: Board) -> Picture:
+    task = chart.keys[0][0]
+    title = f"{title_of(task)} by language{f', {chart.tag}' if chart.tag else ''}"
+    subtitle = f"intervals: {100 * board.statistics(task).level:g} %; families by Unicode CLDR{chart.left_out}"
+    score = f"{chart.heading} x 100"
+    return Picture(
+        picture_file(task, _BY_LANGUAGE),
+        f"{title}: {score} of {', '.join(chart.encoders)}",
+        lambda: charts.by_language(chart.rows, score=score, title=title, subtitle=subtitle, domain=chart.domain),
+    )
+
+
+def _real(results: Sequence[Result]) -> list[Result]:
+    return [result for result in results if not Subset.parse(result.subset).is_sample]

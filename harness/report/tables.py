@@ -202,17 +202,25 @@ def encoder_labels(results: Sequence[Result], encoders: Sequence[str]) -> tuple[
     sizes = {result.encoder: result.reduced.vector_bytes for result in results if result.reduced}
     labels: dict[str, str] = {}
     notes: list[Note] = []
-    texts = footnotes(results)
+    texts, of_encoder = footnotes(results), _by_encoder(results)
+    floors = [encoder for encoder in encoders if is_floor(encoder, of_encoder.get(encoder, ()))]
     for encoder in encoders:
-        label = encoder + (" (lexical floor)" if is_floor(encoder, results) else "")
+        label = encoder + (" (lexical floor)" if encoder in floors else "")
         label += f", {sizes[encoder]:,} bytes" if encoder in sizes else ""
         for text in texts.get(encoder, ()):
             notes.append(Note(f"[{len(notes) + 1}] {text}"))
             label += f" [{len(notes)}]"
         labels[encoder] = label
-    if any(is_floor(encoder, results) for encoder in encoders):
+    if floors:
         notes.append(Note("lexical floor: compares spellings only; what an encoder has to beat"))
     return labels, notes
+
+
+def _by_encoder(results: Iterable[Result]) -> dict[str, list[Result]]:
+    found: dict[str, list[Result]] = {}
+    for result in results:
+        found.setdefault(result.encoder, []).append(result)
+    return found
 
 
 def is_floor(encoder: str, results: Iterable[Result]) -> bool:
@@ -287,8 +295,7 @@ def footnotes(results: Sequence[Result]) -> dict[str, list[str]]:
     notes: dict[str, list[str]] = {}
     usual_signature = _most_frequent((r.task, r.signature) for r in results)
     usual_data = _most_frequent(((r.task, r.subset), r.dataset.sha256) for r in results)
-    for encoder in sorted({result.encoder for result in results}):
-        records = [result for result in results if result.encoder == encoder]
+    for encoder, records in sorted(_by_encoder(results).items()):
         texts = []
         fingerprints = sorted({short_fingerprint(record.fingerprint) for record in records})
         if len(fingerprints) > 1:

@@ -220,10 +220,9 @@ def detail(rows: Rows) -> dict[str, object]:
 
 def page(results: Sequence[Result], statistics: Statistics) -> Page:
     """Precision and recall against the threshold."""
-    from harness.tasks.thresholds_page import threshold_picture
+    from harness.tasks.thresholds_page import threshold_page
 
-    picture = threshold_picture(results, statistics)
-    return Page(pictures=(picture,) if picture else ())
+    return threshold_page(results, statistics)
 
 
 def averages(subsets: Iterable[str]) -> dict[str, tuple[str, ...]]:

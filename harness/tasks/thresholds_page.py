@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 import msgspec
 
 from harness import charts
 from harness.core.errors import InputError
+from harness.core.names import Subset
 from harness.core.schema import Number
 from harness.protocol.described import subset_order
-from harness.protocol.task import Picture
-from harness.report.pictures import FOLDER
+from harness.protocol.task import Page, Picture
+from harness.report.cells import Note
+from harness.report.charted import left_out
+from harness.report.figures import run_command, shortened
+from harness.report.markdown import markdown_note
+from harness.report.pictures import picture_file
 from harness.report.tables import rank_encoders
 from harness.results.records import Result
 from harness.results.statistics import Statistics
@@ -31,41 +36,54 @@ class Curve(TypedDict):
     recall: list[Number]
 
 
-def threshold_picture(results: Sequence[Result], statistics: Statistics) -> Picture | None:
-    """A panel for each encoder and set of real data whose curve is stored; None without one.
+def threshold_page(results: Sequence[Result], statistics: Statistics) -> Page:
+    """A panel for each encoder and set of real data whose curve is stored, and who has none with what mends it.
 
-    Of more than six encoders the first six by F1 are shown.
+    Of more than six encoders the first six by F1 are shown. Where nothing was mined there is no panel.
 
     Raises:
         InputError: a stored curve is none.
     """
-    curves = {
-        (r.encoder, r.subset): (r, _read(entry.more[THRESHOLDS], r))
-        for r in results
-        if (entry := statistics.entry(r)) and THRESHOLDS in entry.more and not r.subset.endswith("@sample")
-    }
-    if not curves:
-        return None
+    real = [r for r in results if not Subset.parse(r.subset).is_sample and not r.parts]
+    entries = [(r, statistics.entry(r)) for r in real]
+    stored = {(r.encoder, r.subset): _read(e.more[THRESHOLDS], r) for r, e in entries if e and THRESHOLDS in e.more}
+    without = [r for r in real if (r.encoder, r.subset) not in stored]
+    curves = {key: curve for key, curve in stored.items() if curve["threshold"]}
+    return Page((_missing(without),) if without else (), pictures=(_picture(results, curves),) if curves else ())
+
+
+def _missing(results: Sequence[Result]) -> str:
+    """Who has no curve, and the command that mends it, in Markdown."""
+    encoders: dict[str, list[str]] = {}
+    for result in results:
+        encoders.setdefault(result.encoder, []).append(result.subset)
+    listed = ", ".join(f"{name} on {shortened(subsets)}" for name, subsets in sorted(encoders.items()))
+    text, command = f"no precision and recall by threshold: {listed}", run_command(results)
+    return markdown_note(Note(f"{text}; to mend it: ", command) if command else Note(text))
+
+
+def _picture(results: Sequence[Result], curves: Mapping[tuple[str, str], Curve]) -> Picture:
     task = results[0].task
     known = {encoder for encoder, _ in curves}
-    encoders = [name for name in rank_encoders(task, results, "f1_train")[0] if name in known][:_MOST]
-    subsets = subset_order(task, (subset for _, subset in curves))
+    ordered = [name for name in rank_encoders(task, results, "f1_train")[0] if name in known]
+    encoders = ordered[:_MOST]
     rows, chosen = [], []
     for encoder in encoders:
-        for subset in subsets:
-            if (encoder, subset) not in curves:
-                continue
-            result, curve = curves[encoder, subset]
-            where = {"encoder": encoder, "subset": subset}
-            points = zip(curve["threshold"], curve["precision"], curve["recall"], strict=True)
-            rows += [{**where, "threshold": t, "precision": p, "recall": r} for t, p, r in points]
-            if "threshold" in result.metrics:
-                chosen.append({**where, "threshold": result.metrics["threshold"]})
+        for subset in subset_order(task, (subset for _, subset in curves)):
+            if (encoder, subset) in curves:
+                where, curve = {"encoder": encoder, "subset": subset}, curves[encoder, subset]
+                points = zip(curve["threshold"], curve["precision"], curve["recall"], strict=True)
+                rows += [{**where, "threshold": t, "precision": p, "recall": r} for t, p, r in points]
+    for result in results:
+        # 0 is none: no pair was correct.
+        if (result.encoder, result.subset) in curves and result.metrics.get("threshold"):
+            threshold = result.metrics["threshold"]
+            chosen.append({"encoder": result.encoder, "subset": result.subset, "threshold": threshold})
     subtitle = "training split; the dashed line: the threshold with the highest F1, which is then used"
     return Picture(
-        f"{FOLDER}/{task}-thresholds.svg",
+        picture_file(task, THRESHOLDS),
         f"{_SAYS}, of {', '.join(encoders)}",
-        lambda: charts.by_threshold(rows, chosen, title=_SAYS, subtitle=subtitle),
+        lambda: charts.by_threshold(rows, chosen, title=_SAYS, subtitle=subtitle + left_out(ordered[_MOST:])),
     )
 
 

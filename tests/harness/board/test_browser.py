@@ -23,7 +23,7 @@ from result_records import record
 
 from harness import charts
 from harness.board.data import Shown
-from harness.board.page import Around, page
+from harness.board.page import Options, page
 from harness.core.escaping import visible
 
 pytestmark = pytest.mark.slow
@@ -53,12 +53,12 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return written(tmp_path_factory.mktemp("board"), shown(), Around(title="Ours"))
+    return written(tmp_path_factory.mktemp("board"), shown(), Options(title="Ours"))
 
 
-def written(folder: Path, what: Shown, around: Around) -> Path:
+def written(folder: Path, what: Shown, options: Options) -> Path:
     path = folder / "board.html"
-    path.write_text(page(what, around), "utf-8")
+    path.write_text(page(what, options), "utf-8")
     return path
 
 
@@ -281,7 +281,7 @@ def test_without_scripts_there_is_the_table(opened: Any) -> None:
 
 
 def test_without_charts_it_says_how_to_get_them(opened: Any, tmp_path: Path) -> None:
-    seen = opened(written(tmp_path, shown(), Around(has_charts=False)))
+    seen = opened(written(tmp_path, shown(), Options(has_charts=False)))
     assert "multilingual-embedding-harness[board]" in seen.page.inner_text("#no-charts")
     assert not seen.page.locator("#cost").is_visible() and seen.console == []
 
@@ -291,7 +291,7 @@ def test_the_bundled_sample_is_another_board(opened: Any, tmp_path: Path) -> Non
         *full_records(),
         *(record(name, "korsts", "ko-ko@sample", {"spearman": 50.0}) for name in SCORES),
     ]
-    seen = opened(written(tmp_path, shown(results), Around(has_charts=False)))
+    seen = opened(written(tmp_path, shown(results), Options(has_charts=False)))
     assert "ko-ko@sample" not in seen.heads()
     seen.page.select_option("#data-kind", "1")
     assert seen.heads()[:-3] == ["ko-ko@sample"] and "sample=1" in seen.hash()
@@ -307,7 +307,7 @@ def test_what_others_wrote_stays_text(opened: Any, tmp_path: Path) -> None:
         # What an encoder costs is shown where it is of the weights of the scores.
         results += [replace(one, fingerprint=text, **changed), replace(average, **changed)]  # type: ignore[arg-type]
     what = replace(shown(results), folder=HOSTILE["html"])
-    seen = opened(written(tmp_path, what, Around(title=HOSTILE["html"], note=HOSTILE["html, open"])))
+    seen = opened(written(tmp_path, what, Options(title=HOSTILE["html"], note=HOSTILE["html, open"])))
     seen.page.wait_for_selector("#cost-speed svg")
     assert {visible(f"{number:02} {text}") for number, text in enumerate(HOSTILE.values())} == {
         str(name) for name in seen.page.locator("#table button.name").all_text_contents()
@@ -328,14 +328,14 @@ def test_what_others_wrote_stays_text(opened: Any, tmp_path: Path) -> None:
 
 def test_many_variants_of_one_name(opened: Any, tmp_path: Path) -> None:
     """Those whose full vectors were not measured stand by themselves."""
-    seen = opened(written(tmp_path, shown(variants("good", 80.0)), Around(has_charts=False)))
+    seen = opened(written(tmp_path, shown(variants("good", 80.0)), Options(has_charts=False)))
     assert sorted(seen.names()) == ["good@128", "good@128-binary"] and seen.console == []
 
 
 def test_of_many_encoders_the_first_are_shown(opened: Any, tmp_path: Path) -> None:
     many = {f"e{number:03}": float(number) for number in range(100)}
     results = [record(name, "sts17", "avg-same", {"spearman": value}, parts=["en-en"]) for name, value in many.items()]
-    seen = opened(written(tmp_path, Shown(results, {}), Around(has_charts=False)))
+    seen = opened(written(tmp_path, Shown(results, {}), Options(has_charts=False)))
     assert seen.names() == [f"e{number:03}" for number in range(99, 49, -1)]
     assert len(json.loads(downloaded(seen, "#json"))) == 100
     assert "100 of 100 encoders" in seen.page.inner_text("#shown")

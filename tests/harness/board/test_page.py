@@ -13,6 +13,8 @@ import subprocess
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +26,15 @@ from result_records import record, sts, write_records
 
 from harness import charts
 from harness.board.data import Shown
-from harness.board.page import Around, page
+from harness.board.page import Options, page, without_charts
+from harness.charts.theme import VEGA_LITE
 from harness.core.provenance import GitState
 from harness.published import published_scores
 from harness.results.records import Dataset, Result
 from harness.results.statistics import Statistics
 
 needs_extra = pytest.mark.skipif(not charts.is_available(), reason='needs the extra "board"')
-PLAIN = Around(has_charts=False)
+PLAIN = Options(has_charts=False)
 RESULTS = Path(__file__).parents[3] / "results"
 
 
@@ -84,11 +87,27 @@ def test_the_policy_allows_the_page_s_own_scripts_and_nothing_else() -> None:
     assert rules["script-src"].split() == [hash_of(text) for text in programs]
     assert rules["style-src"].split() == [hash_of(text) for text in parts.raw["style"]]
     assert hash_of(data) not in policy  # data are never run
+    assert not rules.keys() & {"img-src", "connect-src", "font-src"}  # the page has nothing that needs them
+
+
+@needs_extra
+def test_what_draws_charts_ends_no_element_and_its_licences_are_of_its_versions() -> None:
+    """Nothing in it is escaped: in code, that could change what it does."""
+    import vl_convert
+
+    bundle = charts.javascript_bundle()
+    assert not re.search(r"</script|<!--", bundle, re.IGNORECASE)
+    head = (files("harness.board") / "browser" / "licences.txt").read_text("utf-8").partition("\n\n")[0]
+    named = dict(re.findall(r"(Vega[\w-]*) (\d+\.\d+\.\d+)", head))
+    assert named["Vega"] == vl_convert.get_vega_version() and f'"{named["Vega"]}"' in bundle
+    assert named["Vega-Embed"] == vl_convert.get_vega_embed_version()
+    assert named["Vega-Lite"].startswith(VEGA_LITE) and f'"{named["Vega-Lite"]}"' in bundle
+    assert f"vl-convert-python\n{'.'.join(version('vl-convert-python').split('.')[:2])} " in head
 
 
 @needs_extra
 def test_charts_come_without_a_wider_policy() -> None:
-    text = page(shown(), Around())
+    text = page(shown(), Options())
     parts = Parts(text)
     [policy] = [of["content"] or "" for tag, of in parts.tags if tag == "meta" and "http-equiv" in of]
     programs = parts.raw["script"][1:]
@@ -96,6 +115,27 @@ def test_charts_come_without_a_wider_policy() -> None:
     assert "unsafe" not in policy and len(programs) == 2 and all(hash_of(text) in policy for text in programs)
     made = data_of(text)["charts"]
     assert {kind for drawn in made["cost"].values() for kind in drawn} == {"speed", "disk", "bytes"}
+
+
+@needs_extra
+def test_a_chart_of_the_page_shows_what_its_picture_would_and_says_what_it_leaves_out() -> None:
+    data = data_of(page(shown(), Options()))
+    made, columns = data["charts"], data["columns"]
+    by_task = {columns[int(place)]["task"]: one for place, one in made["languages"].items()}
+    assert {task: (one["n"], one["note"]) for task, one in by_task.items()} == {
+        "sts17": (5, "; without 1 set of @deepl"),
+        "tatoeba": (3, ""),
+    }
+    assert by_task["tatoeba"]["encoders"] == ["good", "fast", "poor"]
+    assert by_task["tatoeba"]["title"] == "Tatoeba similarity search, xx->en"
+    drawn = {
+        row["says"].partition(",")[0]
+        for rows in by_task["sts17"]["spec"]["datasets"].values()
+        for row in rows
+        if "says" in row
+    }
+    assert drawn == {"en-en", "es-es", "ar-ar", "en-ar", "en-tr"}
+    assert set(made["setup"]) == set(made["cost"]) and all("Made-up CPU" in setup for setup in made["setup"].values())
 
 
 def test_nothing_in_the_page_is_asked_of_another_host() -> None:
@@ -127,8 +167,8 @@ def test_what_others_wrote_is_text() -> None:
     texts = {**HOSTILE, **NOT_UNICODE}
     results = [hostile(number, text) for number, text in enumerate(texts.values())]
     calm = [hostile(number, f"text {number}") for number, _ in enumerate(texts)]
-    around = replace(PLAIN, title=HOSTILE["html"], note=HOSTILE["html"])
-    made = Parts(page(Shown(results, {}), around))
+    options = replace(PLAIN, title=HOSTILE["html"], note=HOSTILE["html"])
+    made = Parts(page(Shown(results, {}), options))
     expected = Parts(page(Shown(calm, {}), PLAIN))
     kinds = {tag for tag, _ in made.tags}
     assert kinds <= {tag for tag, _ in expected.tags} | {"small", "b", "code"}
@@ -143,7 +183,7 @@ def test_what_others_wrote_is_text() -> None:
 @needs_extra
 def test_what_others_wrote_is_text_in_charts_too() -> None:
     results = [sts(f"e{number} {text}", "avg-same", 80.0 - number) for number, text in enumerate(HOSTILE.values())]
-    parts = Parts(page(shown(results), Around()))
+    parts = Parts(page(shown(results), Options()))
     assert len(parts.raw["script"]) == 3 and "<" not in parts.raw["script"][0]
 
 
@@ -183,13 +223,59 @@ def test_without_the_extra_it_says_how_to_get_charts(here: Path, capsys: pytest.
     assert leaderboard_here("report", "--results", "results", "--html", "board.html") == 0
     text = Path("board.html").read_text()
     assert 'pip install "multilingual-embedding-harness[board]"' in text and data_of(text)["charts"] == {}
-    # One that was made with charts cannot be made again here: it is passed over.
-    Path("board.html").write_text(
-        text.replace("`leaderboard report --html` from", "`leaderboard report --html`, with charts, from")
-    )
-    capsys.readouterr()
-    assert leaderboard_here("report", "--results", "results", "--html", "board.html", "--check") == 0
-    assert "board.html: has charts, so it is not checked" in capsys.readouterr().err
+
+
+WITH = ("`leaderboard report --html` from", "`leaderboard report --html`, with charts, from")
+
+
+def with_charts(text: str) -> str:
+    """A page as the extra would have made it, as far as can be compared."""
+    bundle = '<script type="text/plain" id="library">vega</script>'
+    text = text.replace(*WITH).replace("script-src '", "script-src 'sha256-vega' '", 1)
+    text = text.replace('"charts":{}', '"charts":{"cost":{"0":{}}}')
+    return text.replace('\n<script type="module">', f'{bundle}\n<script type="module">')
+
+
+def test_without_the_extra_a_page_with_charts_is_compared_but_for_these(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["report", "--results", "results", "--html", "board.html", "--title", "x, with charts, y"]
+    assert leaderboard_here(*command) == 0
+    plain = Path("board.html").read_text()
+    Path("board.html").write_text(with_charts(plain))
+    for check in (["--check"], []):
+        capsys.readouterr()
+        assert leaderboard_here(*command, *check) == 0
+        said = capsys.readouterr()
+        assert said.out == "" and "board.html stays as it is, and its charts are not compared" in said.err
+        assert 'pip install "multilingual-embedding-harness[board]"' in said.err
+    assert Path("board.html").read_text() == with_charts(plain), "it keeps its charts"
+
+    # What is stale is found, and it is said that charts go.
+    Path("board.html").write_text(with_charts(plain).replace("81.0", "99.9"))
+    assert leaderboard_here(*command, "--check") == 1
+    assert leaderboard_here(*command) == 0
+    assert "board.html has charts, and the new page has none" in capsys.readouterr().err
+    assert Path("board.html").read_text() == plain
+    # A title is no sign of charts.
+    Path("board.html").write_text(plain.replace("81.0", "99.9"))
+    assert leaderboard_here(*command, "--check") == 1
+
+
+@needs_extra
+def test_a_page_less_its_charts_is_the_page_that_is_made_without_them() -> None:
+    text = page(shown(), Options())
+    assert without_charts(text) == without_charts(page(shown(), PLAIN))
+
+
+@pytest.mark.parametrize("text", ["<!doctype html>\n<html>my own</html>\n", "one line"])
+def test_a_page_of_others_is_not_written_over(here: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    Path("board.html").write_text(text)
+    assert leaderboard_here("report", "--results", "results", "--html", "board.html") == 2
+    assert "board.html: not made by this command; name another file, or move it away" in capsys.readouterr().err
+    assert Path("board.html").read_text() == text and not Path("results/README.md").exists()
+    Path("board.html").write_text("")
+    assert leaderboard_here("report", "--results", "results", "--html", "board.html") == 0
 
 
 @pytest.mark.parametrize(
@@ -197,8 +283,11 @@ def test_without_the_extra_it_says_how_to_get_charts(here: Path, capsys: pytest.
     [
         (["--html", "README.md"], "name a file that ends in .html"),
         (["--html", "folder.html"], "a folder, where a file should be"),
-        (["--html", "board.html", "--source-url", "javascript:alert(1)"], "no address of the web"),
-        (["--html", "board.html", "--source-url", "example"], "no address of the web"),
+        (["--html", "board.html", "--source-url", "javascript:alert(1)"], "not an address on the web"),
+        (["--html", "board.html", "--source-url", "example"], "not an address on the web"),
+        (["--html", "board.html", "--source-url", "http://[x"], "not an address on the web"),
+        (["--html", "board.html", "--source-url", "https://a.b/c?d=e"], "without ? and #"),
+        (["--html", "board.html", "--source-url", "https://a.b/c#d"], "without ? and #"),
         (["--title", "Ours"], "give --html FILE too"),
         (["--html", "missing/sub/board.html", "--language", "xq"], "language 'xq'"),
     ],
@@ -238,6 +327,23 @@ def test_the_line_of_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert f'"subset": "{known["subset"]}"' in lines[data["records"][cell[6]][5] - 1]
 
 
+def test_the_line_is_found_in_any_file_of_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several keys on a line, and texts that hold what elsewhere ends a line."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(charts, "is_available", lambda: False)
+    made = [sts("one", "en-en", 80.0, spec="a\u2028b\x85c"), sts("one", "en-tr", 70.0)]
+    store = write_records(tmp_path / "results", made)
+    file = store.records / "one/sts17.json"
+    lines = json.dumps(json.loads(file.read_text()), indent=1, ensure_ascii=False).split("\n")
+    places = [number for number, line in enumerate(lines) if '"subset"' in line]
+    task = next(line for line in lines if '"task":' in line)
+    lines = [f"{line} {task.strip()}" if '"subset"' in line else line for line in lines]
+    file.write_text("\n".join(lines), "utf-8")
+    assert leaderboard_here("report", "--results", "results", "--html", "b.html", "--source-url", "https://a.b") == 0
+    found = sorted({record[5] for record in data_of(Path("b.html").read_text())["records"]})
+    assert found == [place + 1 for place in places]
+
+
 def test_a_folder_beside_the_page_is_linked_and_no_other_place_is_told(here: Path) -> None:
     (here / "elsewhere").mkdir()
     for file, link in (("board.html", "./results"), ("results/board.html", "./."), ("elsewhere/board.html", "")):
@@ -261,9 +367,19 @@ def test_a_browser_without_scripts_has_the_table() -> None:
     assert "<b>81.0</b>" in inner and "not significantly worse" in inner
 
 
+def test_a_browser_without_scripts_has_the_tables_of_tasks_without_a_column_over_all() -> None:
+    text = page(Shown([record(name, "mine", "a", {"x": 1.0}) for name in ("one", "two")], {}), PLAIN)
+    [inner] = re.findall(r"<noscript>(.*?)</noscript>", text, re.DOTALL)
+    assert re.findall(r'<tr><th scope="row">(\w+)', inner) == ["one", "two"]
+
+
+def test_one_encoder_and_one_set_are_said_so() -> None:
+    assert "1 encoder, 1 set, measured 2025-01-02." in page(Shown([sts("one", "en-en", 80.0)], {}), PLAIN)
+
+
 def test_published_figures_stand_beside_measured_ones_where_they_may() -> None:
     results = full_records()
-    with_figures = page(Shown(results, {}), Around(scores=published_scores(), has_charts=False))
+    with_figures = page(Shown(results, {}), Options(scores=published_scores(), has_charts=False))
     block = with_figures[with_figures.index('id="published"') : with_figures.index('id="protocols"')]
     assert "<summary>STS 2017</summary>" in block and "BUCC" not in block
     heads = re.findall(r'<th scope="col"[^>]*>([^<]*)', block)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -169,6 +170,20 @@ def test_an_axis_there_and_back_and_nothing_on_its_ends(values: list[float]) -> 
     assert cost_axis(values, 500).options["values"], "an axis without a tick"
 
 
+@given(st.lists(st.floats(1e-6, 1e12), min_size=1, max_size=9), st.booleans())
+def test_a_cost_axis_has_ticks_and_these_lie_on_it(values: list[float], is_free: bool) -> None:
+    axis = cost_axis([*values, *([0.0] if is_free else [])], 500)
+    found = axis.options["values"]
+    assert found and found == sorted(set(found))
+    assert all(axis.low <= tick <= axis.high for tick in found)
+
+
+@pytest.mark.parametrize("value", [384, 1536])
+def test_one_cost_for_all_has_a_number_on_the_axis(value: int) -> None:
+    """384 dimensions, say: between 305 and 484 there is none of 1, 2, 3, 5 and 7 times a power of ten."""
+    assert cost_axis([value, value], 500).options["values"] == {384: [400], 1536: [1500]}[value]
+
+
 @given(st.lists(st.tuples(st.text("iWa@-", max_size=20), st.floats(0, 600), st.floats(0, 300)), max_size=25))
 def test_names_cover_nothing(points: list[tuple[str, float, float]]) -> None:
     from harness.charts.labels import HEIGHT, text_width
@@ -263,6 +278,19 @@ def test_points_keep_off_the_frame_and_names_off_each_other(n: int, cost: charts
     assert len({text for text, _ in named}) == len(named)
     everything = texts(svg)
     assert not any(a.meets(b) for (s, a), (t, b) in combinations(everything, 2) if {s, t} - {"", "0"})
+
+
+@needs_extra
+def test_there_are_so_many_names_beside_those_of_the_front_and_points_stay_as_large() -> None:
+    rows = costs(60, seed=3)
+    spec = charts.quality_and_cost(rows, charts.COSTS["disk"], quality="Q", most_names=2)
+    svg = charts.svg(spec)
+    named = {text for text, _ in texts(svg) if text.startswith("encoder-")}
+    chosen = front([(row["value"], row["cost"]) for row in rows], is_gain=False)
+    of_front = {row["encoder"] for row, is_front in zip(rows, chosen, strict=True) if is_front}
+    others = sorted((row for row in rows if row["encoder"] not in of_front), key=lambda row: -row["value"])
+    assert named <= of_front | {row["encoder"] for row in others[:2]} and named & of_front
+    assert '"is_small": true' not in json.dumps(spec)
 
 
 @needs_extra

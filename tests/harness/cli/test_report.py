@@ -69,6 +69,25 @@ def test_check(report: Report) -> None:
     )
 
 
+def test_a_page_of_an_encoder_that_is_gone(report: Report) -> None:
+    report()
+    for file in Path("results/records/e5").iterdir():
+        file.unlink()
+    code, lines, _ = report("--check")
+    assert code == 1 and lines[-1] == "would remove: results/encoders/e5.md" and Path("results/encoders/e5.md").exists()
+    Path("results/README.md").unlink()
+    assert report()[1][-1] == "removed: results/encoders/e5.md"
+    assert not Path("results/encoders/e5.md").exists()
+    assert report("--check") == (0, [], "")
+
+
+def test_a_choice_of_languages_says_what_it_removes(report: Report) -> None:
+    report()
+    Path("results/retrieval.md").write_text(Path("results/sts17.md").read_text())
+    code, lines, _ = report("--language", "de")
+    assert code == 0 and "removed: results/retrieval.md" in lines
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

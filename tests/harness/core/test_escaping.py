@@ -20,6 +20,7 @@ from gate_runs import leaderboard_here
 from hostile import HOSTILE, NOT_UNICODE, commands, formulas, harmless, hidden, linked, markdown_shape, tex_shape
 from markdown_it import MarkdownIt
 from mteb_files import sts_entry, task_result, write
+from pages_made import make_pages, report
 from result_records import record, sts, write_records
 
 from harness.cli.check import _old_and_new
@@ -32,7 +33,7 @@ from harness.mining.bitext import read_sentences, to_tsv
 from harness.published.mteb import mteb_files
 from harness.report.cells import Cell, Column, Note, Table
 from harness.report.cells import Row as TableRow
-from harness.report.pages import BEGIN, END, make_pages, report
+from harness.report.pages import BEGIN, END
 from harness.report.render import render
 from harness.reproduction.findings import Check, Finding
 from harness.reproduction.render import github, junit, text

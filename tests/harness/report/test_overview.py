@@ -54,7 +54,7 @@ def overview(results: list[Result], p: float = 0.0001, costs: bool = True) -> Ov
 
 
 def test_all_of_it() -> None:
-    table = overview(measured()).table
+    table = overview(measured()).front()
     assert [column.label for column in table.columns] == [
         "encoder",
         "STS same",
@@ -96,11 +96,11 @@ def test_the_front_page_has_seven_columns_at_most(costs: bool) -> None:
         for name in SCORES
         for task, metric in (("pairs", "accuracy_src_trg"), ("scored", "spearman"), ("retrieval", "ndcg_at_10"))
     ]
-    table = overview([*measured(), *own], costs=costs).table
+    table = overview([*measured(), *own], costs=costs).front()
     assert len(table.columns) == 8 and all(len(row.cells) == 8 for row in table.rows)
     (left_out,) = [text for text in table.note_texts if text.startswith("no room for: ")]
     assert "bias ten@" in left_out, "what ranks nobody goes first"
-    few = overview([result for result in measured() if result.task == "tatoeba"], costs=costs).table
+    few = overview([result for result in measured() if result.task == "tatoeba"], costs=costs).front()
     assert [column.label for column in few.columns][:2] == ["encoder", "Tatoeba all"]
     assert not [text for text in few.note_texts if text.startswith("no room for: ")]
 
@@ -112,7 +112,7 @@ def test_names_lead_to_the_encoders_pages_if_they_can_name_a_file() -> None:
         **{name: f"results/encoders/{name}.md" for name in SCORES},
         **{"a/../b": "", "x](y)": ""},
     }
-    assert not any(row.cells[0].link for row in overview(results).table.rows)
+    assert not any(row.cells[0].link for row in overview(results).front().rows)
 
 
 def test_the_short_form_in_full() -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from measured_rows import store_measured, sts_rows
+from pages_made import make_pages, outdated, report
 from result_records import STS_SIGNATURE, record, small_board, sts, write_records
 
 from harness.core.errors import InputError
 from harness.core.provenance import GitState
 from harness.published import published_scores
-from harness.report.pages import BEGIN, END, make_pages, outdated, report
+from harness.report.pages import BEGIN, END
 from harness.resampling.resamples import Resampling
 from harness.results.store import ResultStore
 from harness.statistics.update import update_statistics

@@ -3,10 +3,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from pages_made import make_pages
 from result_records import small_board, sts
 from speeds import measurement
 
-from harness.report.pages import make_pages
 from harness.report.render import render, render_long
 from harness.report.speed import cost_table, long_speeds, speed_tables
 

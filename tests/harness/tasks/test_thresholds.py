@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -84,12 +85,51 @@ def test_the_picture() -> None:
     assert {"precision", "recall", "F1", "threshold"} <= set(found)
 
 
-def test_without_what_is_kept_there_is_no_picture() -> None:
-    results = [result("a", "de-en@ntrex")]
-    assert bucc.page(results, Statistics()).pictures == ()
+def test_without_what_is_kept_there_is_no_picture_but_the_command_that_mends_it() -> None:
+    results = [result(e, s) for e in ("a", "bb") for s in ("de-en@ntrex", "fr-en@ntrex", "de-en@sample")]
+    average = replace(result("a", "avg@ntrex"), parts=["de-en@ntrex", "fr-en@ntrex"])
+    page = bucc.page([*results, average], Statistics())
+    assert page.pictures == ()
+    assert page.parts == (
+        "no precision and recall by threshold: a on de-en@ntrex, fr-en@ntrex, bb on de-en@ntrex, fr-en@ntrex; "
+        "to mend it: `leaderboard run --save-rows --encoder a --encoder bb --task bucc`",
+    )
+    curve = {"threshold": [1.0, 1.1], "precision": [1.0, 2.0], "recall": [1.0, 2.0]}
+    some = bucc.page([*results, average], statistics([r for r in results if r.encoder == "a"], curve))
+    assert len(some.pictures) == 1 and "threshold: bb on de-en@ntrex, fr-en@ntrex; to" in some.parts[0]
+    assert bucc.page([*results, average], statistics(results, curve)).parts == ()
+    assert bucc.page([result("a", "de-en@sample")], Statistics()).parts == ()
+
+
+@needs_extra
+def test_of_many_encoders_the_first_six_are_drawn_and_it_is_said() -> None:
     many = [result("x" * k, "de-en@ntrex") for k in range(1, 10)]
     (picture,) = bucc.page(many, statistics(many, {"threshold": [1.0], "precision": [1.0], "recall": [1.0]})).pictures
     assert picture.says.count("xx") and ", xxx," not in picture.says, "the first six"
+    assert "without 3 more encoders" in charts.svg(picture.spec())
+
+
+@needs_extra
+@pytest.mark.parametrize("chosen", [0.0, 1.2, 1e9, -5.0])
+@pytest.mark.parametrize("thresholds", [[], [1.2], [1.2, 1.2], [0.0], [1.1, 1.3]])
+def test_curves_of_few_points_or_none_are_drawn(thresholds: list[float], chosen: float) -> None:
+    first, second = result("a", "de-en@ntrex"), result("bb", "de-en@ntrex")
+    first.metrics["threshold"] = chosen
+    numbers = [50.0 for _ in thresholds]
+    few = statistics([first], {"threshold": thresholds, "precision": numbers, "recall": numbers})
+    assert bool(bucc.page([first], few).pictures) is bool(thresholds)
+    whole = statistics([second], {"threshold": [1.0, 1.5], "precision": [20.0, 90.0], "recall": [80.0, 30.0]})
+    both = Statistics("s", 0.95, {**few.entries, **whole.entries})
+    (picture,) = bucc.page([first, second], both).pictures
+    root = ET.fromstring(charts.svg(picture.spec()))
+    panels = [element.text for element in root.iter() if element.text and element.text.endswith("-en@ntrex")]
+    assert panels == ["bb, de-en@ntrex", *(["a, de-en@ntrex"] if thresholds else [])]
+    # The line of the threshold, if it lies within the curve.
+    drawn = [e for group in root.iter() if "mark-rule role-mark" in group.get("class", "") for e in group]
+    is_within = chosen == 1.2 and (1.2 in thresholds or thresholds == [1.1, 1.3])
+    assert len(drawn) == 1 + is_within
+    points = [e for group in root.iter() if "mark-symbol role-mark" in group.get("class", "") for e in group]
+    assert bool(points) == (len(thresholds) == 1)
 
 
 @pytest.mark.parametrize(
