@@ -29,8 +29,8 @@ _NAMED = 60
 def drawings(shown: Shown, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The specifications, of the columns of `board_data`.
 
-    Keys: `cost`: by column's place and kind of cost; `languages`: by column's place, the chart and its encoders;
-    `config`: of all; `dark`: by colour of the light theme, that of the dark one.
+    Keys: `cost`: by column's place and kind of cost; `languages`: by column's place, the chart, its encoders and number
+    of sets; `config`: of all; `dark`: by colour of the light theme, that of the dark one.
 
     Raises:
         MissingExtraError: the extra `board` is not installed.
@@ -103,7 +103,8 @@ def _languages(board: Board, column: Mapping[str, Any], columns: Sequence[Mappin
         rows = [{**row, "family": ""} for row in rows]
     lowest = min(min(row["value"], row["low"] or 0.0) for row in rows)
     drawn = charts.by_language(rows, score=f"{column['heading']} x 100", domain=(min(-2.0, lowest - 2), 102.0))
-    return {"spec": drawn, "encoders": order, "title": f"{title_of(column['task'])}, {column['heading']}"}
+    title = f"{title_of(column['task'])}, {column['heading']}"
+    return {"spec": drawn, "encoders": order, "title": title, "sets": len(keys)}
 
 
 def _key(column: Mapping[str, Any]) -> Key:

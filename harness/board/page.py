@@ -13,7 +13,7 @@ from typing import Any
 
 from harness import charts
 from harness.board.biases import biases
-from harness.board.data import Shown, board_data
+from harness.board.data import Shown, board_data, protocols
 from harness.board.drawings import drawings
 from harness.board.tables import html_table
 from harness.core import escaping
@@ -33,7 +33,7 @@ _ONLY = (
     '<p class="notes">Only on the very data that were published; a stand-in (with an @ in its name) is never set '
     "beside a published figure.</p>"
 )
-_SCRIPTS = ("model", "format", "table", "answers", "matrices", "details", "charts", "main")
+_SCRIPTS = ("model", "format", "table", "answers", "matrices", "details", "downloads", "charts", "main")
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def page(shown: Shown, around: Around) -> str:
         "verdicts": _verdicts(data["columns"]),
         "table": _table(shown),
         "published": _published(shown, around.scores),
-        "protocols": _protocols(data["tasks"]),
+        "protocols": _protocols(shown),
         "data": script_json(_visible(data)),
         "app": f'<script type="module">{scripts["app"]}</script>',
         # Inert until a script starts it: the table is of use before a megabyte of charts has been read.
@@ -125,7 +125,7 @@ def _bundle() -> str:
 
 def _about(shown: Shown, around: Around, data: Mapping[str, Any]) -> str:
     n = len({result.encoder for result in shown.results if result.base is None})
-    sets = len({(column["task"], column["subset"]) for column in data["columns"] if not column.get("parts")})
+    sets = len({(column["task"], column["subset"]) for column in data["columns"] if not column.get("average")})
     days = sorted({result.created[:10] for result in shown.results} - {""})
     measured = f", measured {' to '.join(dict.fromkeys((days[0], days[-1])))}" if days else ""
     return escaping.xml(f"{n} encoders, {sets} sets{measured}. {around.note}".rstrip())
@@ -133,7 +133,7 @@ def _about(shown: Shown, around: Around, data: Mapping[str, Any]) -> str:
 
 def _verdicts(columns: Sequence[Mapping[str, Any]]) -> str:
     """The sentences on the columns of the table over all tasks."""
-    said = [(c["label"], c["verdict"]) for c in columns if c.get("headline") and c.get("verdict")]
+    said = [(c["label"], "".join(c["verdict"])) for c in columns if c.get("headline") and c.get("verdict")]
     return "".join(f"<dt>{escaping.xml(label)}</dt><dd>{escaping.xml(text)}</dd>" for label, text in said)
 
 
@@ -161,8 +161,7 @@ def _published(shown: Shown, scores: Sequence[PublishedScore]) -> str:
     return f'<section id="published" aria-labelledby="published-head">{head}{_ONLY}{"".join(blocks)}</section>'
 
 
-def _protocols(tasks: Sequence[Mapping[str, Any]]) -> str:
+def _protocols(shown: Shown) -> str:
     return "".join(
-        f"<dt>{escaping.xml(task['title'])}</dt><dd>{escaping.xml(task['protocol'] or task['description'])}</dd>"
-        for task in tasks
+        f"<dt>{escaping.xml(title)}</dt><dd>{escaping.xml(text)}</dd>" for title, text in protocols(shown.results)
     )

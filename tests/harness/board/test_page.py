@@ -282,4 +282,4 @@ def test_the_page_of_the_committed_results_is_small(tmp_path: Path) -> None:
 
 def test_no_statistics_and_no_speeds() -> None:
     data = data_of(page(Shown([sts("one", "en-en", 80.0)], {"sts17": Statistics()}), PLAIN))
-    assert data["costs"]["of"] == {} and data["biases"] == []
+    assert data["costs"]["by_encoder"] == {} and data["biases"]["groups"] == []
