@@ -296,13 +296,14 @@ function drawLegend(columns, { roots, variants }) {
       "A number opens the command that repeats it.",
     ].filter(Boolean),
   );
+  const ranked = overallRanks().columns;
   const alphas = [...new Set(columns.map(alphaOf))].join(" or ");
   const texts = [
     isBest &&
       `Marked: the best, and all that are not significantly worse than it (paired randomisation test, p \u2265 ${alphas}, Holm over all encoders of the column, also those that a filter hides).`,
     levels && `[low, high]: ${levels} interval (BCa bootstrap of the items). Scores are x 100.`,
     rankColumn() &&
-      `Overall rank: the mean of the ranks in ${overallRanks().columns.length} columns (${overallRanks().columns.join(", ")}), of the encoders that have them all; its intervals hold for all at once.`,
+      `Overall rank: the mean of the ranks in ${ranked.length} ${ranked.length === 1 ? "column" : "columns"} (${ranked.join(", ")}), of the encoders that have them all; its intervals hold for all at once.`,
     flags & OTHER_LANGUAGE && "\u2020 On a language that the encoder was not made for; an average, on one or more.",
     ...tags.map((tag) => `${tag}: ${data.tags[tag]}.`),
     columns.some((column) => column.kind === "difference") &&
