@@ -11,7 +11,8 @@ objects with keys, since a page of many encoders has tens of thousands of number
   against the highest, corrected by Holm over the encoders (of a difference: against zero).
 - `pairs`: by column, tests of all pairs of full vectors in the order of the cells (see `harness.board.pairs`).
 - `records`: `[origin, created, n, data, command, line, protocol, made for the language, sets of the average]`: places
-  of an origin, a data set, a command and a protocol in their lists; the line of the record in its file (0: not known).
+  of an origin, a time, a data set, a command and a protocol in their lists; the line of the record in its file (0: not
+  known).
 - `ranks`: of real data and of the bundled sample, the overall ranks by encoder, and the columns that they are of.
 
 Scores have four decimals, as many as the stored intervals; `leaderboard show --format csv` has all digits.

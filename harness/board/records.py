@@ -36,6 +36,7 @@ class Records:
         self._data: Places[tuple[str, str]] = Places()
         self._commands: Places[tuple[str, ...]] = Places()
         self._protocols: Places[tuple[str, str | None]] = Places()
+        self._times: Places[str] = Places()
 
     def place(self, result: Result, board: Board) -> int:
         """The place of a record in the list of them; `board`: with its statistics."""
@@ -51,7 +52,7 @@ class Records:
         line = tuple((command(result, self._folder) or "").rsplit(f" --subset {quote(result.subset)}", 1))
         return [
             self._origins.of(origin),
-            result.created,
+            self._times.of(result.created),
             result.n,
             self._data.of((result.dataset.name, result.dataset.sha256)),
             self._commands.of(line),
@@ -69,4 +70,5 @@ class Records:
             "data": [list(data) for data in self._data],
             "commands": [list(line) for line in self._commands],
             "protocols": [list(protocol) for protocol in self._protocols],
+            "times": list(self._times),
         }

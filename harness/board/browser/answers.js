@@ -59,7 +59,7 @@ function bestNames(column) {
 // How far a score is from the highest; cut vectors may lie above it.
 function fromHighest(cell, leader) {
   const below = leader.value - cell.value;
-  if (cell.encoder === leader.encoder) return "the highest";
+  if (cell.encoder === leader.encoder) return "the highest score";
   return below < 0 ? `${fixed(-below, 1)} above the highest of full vectors` : `${fixed(below, 1)} below`;
 }
 

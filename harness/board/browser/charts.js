@@ -45,7 +45,9 @@ const drawn = new Map();
 
 async function draw(where, spec, encoders = null) {
   const before = drawn.get(where);
-  const now = window.vegaEmbed(`#${where}`, ofEncoders({ ...spec, config: data.charts.config }, encoders), VEGA);
+  // The page itself is behind the charts.
+  const config = { ...data.charts.config, background: null };
+  const now = window.vegaEmbed(`#${where}`, ofEncoders({ ...spec, config }, encoders), VEGA);
   drawn.set(where, now);
   (await before)?.finalize();
   await now;

@@ -40,7 +40,7 @@ function command(text) {
 }
 
 function recordOf(place, column) {
-  const [origin, created, n, set, line, at, protocol, madeFor, parts] = data.records[place];
+  const [origin, time, n, set, line, at, protocol, madeFor, parts] = data.records[place];
   const [fingerprint, spec, commit, machine, versions] = data.origins[origin];
   const [name, sha256] = data.data[set];
   const [signature, resampling] = data.protocols[protocol];
@@ -50,7 +50,7 @@ function recordOf(place, column) {
     commit,
     machine,
     versions,
-    created,
+    created: data.times[time],
     n,
     name,
     sha256,

@@ -43,7 +43,8 @@ function sorted(encoders, columns) {
     .map(([, encoder]) => encoder);
 }
 
-function sortHead(id, columns, attributes, ...inside) {
+// A head that sorts: its name, an arrow, and smaller lines below.
+function sortHead(id, columns, attributes, names, lines = []) {
   const now = order(columns);
   const isSorted = now.id === id;
   const press = () => {
@@ -61,8 +62,9 @@ function sortHead(id, columns, attributes, ...inside) {
     element(
       "button",
       { type: "button", onclick: press },
-      ...inside,
+      ...names,
       element("span", { class: "arrow", "aria-hidden": "true" }, isSorted ? (now.isUp ? " \u2191" : " \u2193") : ""),
+      ...lines.filter(Boolean).map((line) => element("small", {}, line)),
     ),
   );
 }
@@ -80,27 +82,23 @@ function head(columns) {
   const top = element(
     "tr",
     {},
-    sortHead("name", columns, { class: "name", rowspan: 2 }, "encoder"),
-    rank && sortHead("rank", columns, { class: "number", rowspan: 2 }, "overall rank"),
+    sortHead("name", columns, { class: "name", rowspan: 2 }, ["encoder"]),
+    rank && sortHead("rank", columns, { class: "number", rowspan: 2 }, ["overall rank"]),
     ...groups.map((group) =>
       element("th", { class: "group", scope: "colgroup", colspan: group.n }, taskOf[group.task].title),
     ),
-    element("th", { class: "group", scope: "colgroup", colspan: COSTS.length }, "cost"),
+    element("th", { class: "group", scope: "colgroup", colspan: COSTS.length }, "Cost"),
   );
   const second = element(
     "tr",
     {},
     ...columns.map((column) =>
-      sortHead(
-        column.id,
-        columns,
-        { class: "number" },
-        ...setName(column.subset),
-        several(column) && element("small", {}, column.heading),
-        column.name && element("small", {}, column.name),
-      ),
+      sortHead(column.id, columns, { class: "number" }, setName(column.subset), [
+        several(column) && column.heading,
+        column.name,
+      ]),
     ),
-    ...COSTS.map((cost) => sortHead(cost.id, columns, { class: "number" }, cost.text)),
+    ...COSTS.map((cost) => sortHead(cost.id, columns, { class: "number" }, [cost.text])),
   );
   return element("thead", {}, top, second);
 }

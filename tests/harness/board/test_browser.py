@@ -304,6 +304,9 @@ def test_dark_and_light(opened: Any) -> None:
     seen = opened(color_scheme="dark")
     assert back(seen) < 150
     seen.page.wait_for_selector(f'#cost-speed svg text[fill="{charts.DARK.ink}"]', state="attached")
+    chart = seen.page.locator("#cost-speed svg")
+    assert chart.evaluate("svg => getComputedStyle(svg).backgroundColor") == "rgba(0, 0, 0, 0)"
+    assert seen.page.locator(f'.chart svg [fill="{charts.LIGHT.background}"]').count() == 0
     seen.page.click("#theme")
     assert back(seen) > 700 and "theme=light" in seen.hash()
     assert seen.page.locator(f'.chart svg [fill="{charts.DARK.ink}"]').count() == 0
@@ -313,6 +316,13 @@ def test_dark_and_light(opened: Any) -> None:
 def test_a_phone(opened: Any) -> None:
     seen = opened(viewport=PHONE)
     assert seen.page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+    # No name is cut, or runs into a number.
+    assert (
+        seen.page.locator("#pairs-table th").evaluate_all(
+            "heads => heads.filter(th => th.scrollWidth > th.clientWidth).map(th => th.textContent)"
+        )
+        == []
+    )
     for selector in ("#verdicts", "#protocols dl"):  # a name above its text
         columns = seen.page.locator(selector).evaluate("list => getComputedStyle(list).gridTemplateColumns")
         assert len(columns.split()) == 1

@@ -47,9 +47,9 @@ def test_every_number_is_that_of_the_long_form(data: dict[str, Any]) -> None:
         assert bool(flags & BEST) == bool(entry["is_best"])
         assert p == (entry["p_zero"] if entry["metric"] == "difference" else entry["p_best"])
         assert (entry["is_best"] is None) == (not flags & (BEST | TESTED))
-        origin, created, n, dataset, _, _, protocol, made_for, _ = data["records"][place]
+        origin, time, n, dataset, _, _, protocol, made_for, _ = data["records"][place]
         assert data["origins"][origin][0] == entry["fingerprint"]
-        assert (created, n, made_for) == (entry["created"], entry["n"], entry["made_for_language"])
+        assert (data["times"][time], n, made_for) == (entry["created"], entry["n"], entry["made_for_language"])
         signature, resampling = data["protocols"][protocol]
         assert (signature, resampling if flags & RESAMPLED else None) == (entry["signature"], entry["interval"])
         assert data["data"][dataset] == [entry["dataset"], entry["dataset_sha256"]]
