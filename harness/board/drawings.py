@@ -16,7 +16,9 @@ from harness.board.data import Shown
 from harness.core.names import Subset
 from harness.protocol.described import title_of
 from harness.report.pictures import cost_rows, language_rows
+from harness.report.speed import setup_text
 from harness.report.tables import split_sample
+from harness.speed.store import choose
 from harness.statistics.board import Board, Key
 from harness.statistics.candidates import Facts, facts_of
 
@@ -29,8 +31,9 @@ _NAMED = 60
 def drawings(shown: Shown, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The specifications, of the columns of `board_data`.
 
-    Keys: `cost`: by column's place and kind of cost; `languages`: by column's place, the chart, its encoders and number
-    of sets; `config`: of all; `dark`: by colour of the light theme, that of the dark one.
+    Keys: `cost`: by column's place and kind of cost; `setup`: by column's place, the machine of its speeds;
+    `languages`: by column's place, the chart with its encoders, title, note and `n`, how many sets it shows; `config`:
+    of all; `dark`: by colour of the light theme, that of the dark one.
 
     Raises:
         MissingExtraError: the extra `board` is not installed.
@@ -46,7 +49,9 @@ def drawings(shown: Shown, columns: Sequence[Mapping[str, Any]]) -> dict[str, An
     languages = {place: one for place, one in drawn.items() if one}
     found = {"cost": {place: drawn for place, drawn in cost.items() if drawn}, "languages": languages}
     dark = dict(zip(_colours(charts.LIGHT), _colours(charts.DARK), strict=True))
-    return {**found, "config": _shared_config(found), "dark": dark}
+    _, usual = choose(shown.measured, {(result.encoder, result.fingerprint) for result in shown.results})
+    setup = dict.fromkeys(found["cost"], setup_text(usual) if usual else "")
+    return {**found, "setup": setup, "config": _shared_config(found), "dark": dark}
 
 
 def _is_charted(column: Mapping[str, Any]) -> bool:
@@ -104,7 +109,7 @@ def _languages(board: Board, column: Mapping[str, Any], columns: Sequence[Mappin
     lowest = min(min(row["value"], row["low"] or 0.0) for row in rows)
     drawn = charts.by_language(rows, score=f"{column['heading']} x 100", domain=(min(-2.0, lowest - 2), 102.0))
     title = f"{title_of(column['task'])}, {column['heading']}"
-    return {"spec": drawn, "encoders": order, "title": title, "sets": len(keys)}
+    return {"spec": drawn, "encoders": order, "title": title, "note": "", "n": len(keys)}
 
 
 def _key(column: Mapping[str, Any]) -> Key:

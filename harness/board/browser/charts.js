@@ -67,7 +67,7 @@ function drawCosts() {
   const hasCut = [...column.of.keys()].some((place) => data.encoders[place].reduced);
   $("cost-note").textContent =
     `${column.label}${column === now ? "" : ", since single sets have no chart"}. The line joins the encoders that no other one beats in both.` +
-    (specs.speed ? ` Speed: only what was measured on ${data.costs.setup}.` : "") +
+    (specs.speed ? ` Speed: only what was measured on ${data.charts.setup[column.place]}.` : "") +
     (hasCut ? " Small points: cut and quantised vectors." : "");
   for (const [kind, where] of Object.entries(COSTS_DRAWN)) {
     $(where).hidden = !specs[kind];
@@ -78,16 +78,16 @@ function drawCosts() {
 // Of the chosen task; where none is chosen, of the one that has the most sets.
 function drawLanguages() {
   const known = ofData().filter((column) => data.charts.languages[column.place]);
-  const sets = (column) => data.charts.languages[column.place].sets;
+  const sets = (column) => data.charts.languages[column.place].n;
   const ofTask = known.find((column) => column.task === focus()?.task);
   const most = () => known.reduce((best, one) => (!best || sets(one) > sets(best) ? one : best), undefined);
   const column = state.task ? ofTask : (state.lang && ofTask) || most();
   $("languages").hidden = !column;
   if (!column) return;
-  const { spec, encoders, title } = data.charts.languages[column.place];
+  const { spec, encoders, title, note } = data.charts.languages[column.place];
   const chosen = chooser("languages", encoders, 3, "compared");
   $("languages-note").textContent =
-    `${title}, with ${levelsOf([column])} intervals. Choose a task above for another chart; the table has all numbers.`;
+    `${title}, with ${levelsOf([column])} intervals${note}. Choose a task above for another chart; the table has all numbers.`;
   $("languages-chart").hidden = !chosen.length;
   if (chosen.length) draw("languages-chart", spec, chosen);
 }
