@@ -135,7 +135,7 @@ function drawPair(column) {
       : isReal
         ? element("span", { class: "tag yes" }, "Yes")
         : element("span", { class: "tag no" }, "Cannot be told");
-  const better = difference >= 0 ? first : second;
+  const better = i < j ? first : second; // in full precision
   const said = isReal
     ? [element("strong", {}, better), ` is better by ${fixed(Math.abs(difference), 1)} points (${p(value)})`]
     : [`${fixed(Math.abs(difference), 1)} points between them`, value == null ? "" : ` (${p(value)})`];

@@ -86,8 +86,9 @@ function drawLanguages() {
   if (!column) return;
   const { spec, encoders, title, note } = data.charts.languages[column.place];
   const chosen = chooser("languages", encoders, 3, "compared");
+  const levels = levelsOf([column]);
   $("languages-note").textContent =
-    `${title}, with ${levelsOf([column])} intervals${note}. Choose a task above for another chart; the table has all numbers.`;
+    `${title}${levels && `, with ${levels} intervals`}${note}. Choose a task above for another chart; the table has all numbers.`;
   $("languages-chart").hidden = !chosen.length;
   if (chosen.length) draw("languages-chart", spec, chosen);
 }

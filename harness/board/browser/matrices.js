@@ -93,17 +93,10 @@ function chooser(where, names, n, key) {
   const boxes = () => [...$(`${where}-choice`).querySelectorAll("input")];
   const asked = state[key].split(",").filter((name) => names.includes(name));
   const chosen = asked.length || state[key] === NOBODY ? asked : names.slice(0, n);
-  const read = () => boxes().filter((one) => one.checked);
-  const press = () =>
-    change(
-      {
-        [key]:
-          read()
-            .map((one) => one.value)
-            .join(",") || NOBODY,
-      },
-      key,
-    );
+  const press = () => {
+    const pressed = boxes().filter((one) => one.checked);
+    change({ [key]: pressed.map((one) => one.value).join(",") || NOBODY }, key);
+  };
   if (boxes().length !== names.length || boxes().some((one, place) => one.value !== names[place]))
     fill(
       `${where}-choice`,
