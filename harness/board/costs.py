@@ -11,7 +11,7 @@ from harness.speed.store import Figure, Measurement, choose, figure
 
 
 def costs(results: Sequence[Result], measured: Iterable[Measurement], places: Mapping[str, int]) -> dict[str, Any]:
-    """`setup`: the machine that most were measured on; `of`: by encoder's place, what it costs.
+    """`setup`: the machine that most were measured on; `by_encoder`: by encoder's place, what it costs.
 
     `alike`: whether speed and memory were measured as most others were; only such are compared. `scores`: whether the
     weights are those of the scores. Speeds are of two sentences each, many at a time.
@@ -20,7 +20,7 @@ def costs(results: Sequence[Result], measured: Iterable[Measurement], places: Ma
     chosen, usual = choose((one for one in measured if one.encoder in places), fingerprints)
     return {
         "setup": setup_text(usual) if usual else "",
-        "of": {
+        "by_encoder": {
             places[name]: _cost(
                 one, bool(usual and one.conditions == usual.conditions), (name, one.fingerprint) in fingerprints
             )
@@ -32,10 +32,10 @@ def costs(results: Sequence[Result], measured: Iterable[Measurement], places: Ma
 def _cost(one: Measurement, is_alike: bool, is_of_scores: bool) -> dict[str, Any]:
     many, alone = one.cell("own"), one.cell("alone")
     return {
-        "speed": _rounded(many.sentences_per_s if many else None),
+        "speed": _spread(many.sentences_per_s if many else None),
         "ms": _short(alone.ms) if alone else None,
-        "load": _rounded(figure(one.load_s)),
-        "memory": _rounded(figure(one.memory_mb)),
+        "load": _spread(figure(one.load_s)),
+        "memory": _spread(figure(one.memory_mb)),
         "size": one.size_bytes,
         "parameters": one.n_parameters,
         "dim": one.dim,
@@ -47,7 +47,7 @@ def _cost(one: Measurement, is_alike: bool, is_of_scores: bool) -> dict[str, Any
     }
 
 
-def _rounded(known: Figure | None) -> list[float] | None:
+def _spread(known: Figure | None) -> list[float] | None:
     """Median, lowest and highest."""
     return [_short(value) for value in known] if known else None
 

@@ -15,7 +15,7 @@ from typing import Any
 from harness import charts
 from harness.board.biases import biases
 from harness.board.charts import page_charts
-from harness.board.data import Shown, board_data
+from harness.board.data import Shown, board_data, protocols
 from harness.board.tables import html_table
 from harness.core import escaping
 from harness.core.names import Subset
@@ -38,7 +38,7 @@ _ONLY = (
 )
 _DATA = re.compile(r'(<script type="application/json" id="data">)(.*?)(?=</script>)', re.DOTALL)
 _LIBRARY = re.compile(r'<script type="text/plain" id="library">.*?</script>', re.DOTALL)
-_SCRIPTS = ("model", "format", "table", "answers", "matrices", "details", "charts", "main")
+_SCRIPTS = ("model", "format", "table", "answers", "matrices", "details", "downloads", "charts", "main")
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def page(shown: Shown, options: Options) -> str:
         "verdicts": _verdicts(data["columns"]),
         "table": _table(content),
         "published": _published(content),
-        "protocols": _protocols(data["tasks"]),
+        "protocols": _protocols(shown),
         "data": script_json(_visible(data)),
         "app": f'<script type="module">{scripts["app"]}</script>',
         # Inert until a script starts it: the table is of use before a megabyte of charts has been read.
@@ -143,7 +143,7 @@ def _bundle() -> str:
 
 def _about(content: Content, options: Options, data: Mapping[str, Any]) -> str:
     n = len({result.encoder for result in content.results if result.base is None})
-    sets = len({(column["task"], column["subset"]) for column in data["columns"] if not column.get("parts")})
+    sets = len({(column["task"], column["subset"]) for column in data["columns"] if not column.get("average")})
     days = sorted({result.created[:10] for result in content.results} - {""})
     measured = f", measured {' to '.join(dict.fromkeys((days[0], days[-1])))}" if days else ""
     counted = f"{n} encoder{'s' if n != 1 else ''}, {sets} set{'s' if sets != 1 else ''}"
@@ -152,7 +152,7 @@ def _about(content: Content, options: Options, data: Mapping[str, Any]) -> str:
 
 def _verdicts(columns: Sequence[Mapping[str, Any]]) -> str:
     """The sentences on the columns of the table over all tasks."""
-    said = [(c["label"], c["verdict"]) for c in columns if c.get("headline") and c.get("verdict")]
+    said = [(c["label"], "".join(c["verdict"])) for c in columns if c.get("headline") and c.get("verdict")]
     return "".join(f"<dt>{escaping.xml(label)}</dt><dd>{escaping.xml(text)}</dd>" for label, text in said)
 
 
@@ -179,8 +179,7 @@ def _published(content: Content) -> str:
     return f'<section id="published" aria-labelledby="published-head">{head}{_ONLY}{"".join(blocks)}</section>'
 
 
-def _protocols(tasks: Sequence[Mapping[str, Any]]) -> str:
+def _protocols(shown: Shown) -> str:
     return "".join(
-        f"<dt>{escaping.xml(task['title'])}</dt><dd>{escaping.xml(task['protocol'] or task['description'])}</dd>"
-        for task in tasks
+        f"<dt>{escaping.xml(title)}</dt><dd>{escaping.xml(text)}</dd>" for title, text in protocols(shown.results)
     )

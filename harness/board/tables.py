@@ -6,19 +6,16 @@ from harness.core import escaping
 from harness.report.cells import Cell, Column, Note, Row, Table
 
 
-def html_table(table: Table, *, caption: bool = True) -> str:
-    """The table in a box that scrolls by itself, and below it the notes; intervals stand below values.
-
-    caption: whether the title is the table's caption, else only its label.
-    """
+def html_table(table: Table) -> str:
+    """The table in a box that scrolls by itself, and below it the notes; intervals stand below values."""
     title = escaping.xml(table.title)
     heads = "".join(map(_head, table.columns))
     body = "\n".join(_row(row, table) for row in table.rows)
     notes = "".join(f"<li>{_note(note)}</li>" for note in table.notes)
     return (
         f'<div class="box" role="region" tabindex="0" aria-label="{title}"><table class="plain">'
-        + (f"<caption>{title}</caption>" if caption else "")
-        + f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
+        f"<caption>{title}</caption>"
+        f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
         + (f'<ul class="notes">{notes}</ul>' if notes else "")
     )
 

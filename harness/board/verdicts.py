@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import nan
+from math import isnan, nan
+from typing import NamedTuple
 
 from harness.protocol.described import metric_of
 from harness.report.best import verdict as verdict_of
@@ -16,10 +17,21 @@ from harness.statistics.candidates import Facts
 _LISTED = 6
 
 
-def verdict(board: Board, key: Key, facts: Mapping[str, Facts]) -> str:
+class Verdict(NamedTuple):
+    """A sentence in three parts, the second of which is the name of the encoder that it begins with."""
+
+    before: str
+    name: str
+    after: str
+
+    def __str__(self) -> str:
+        return "".join(self)
+
+
+def verdict(board: Board, key: Key, facts: Mapping[str, Facts]) -> Verdict | None:
     """A sentence on one column: who is the best, who cannot be told from it, who was not tested.
 
-    It is that of `leaderboard best`; of a difference it says whose is not zero. Empty for what ranks nobody, and where
+    It is that of `leaderboard best`; of a difference it says whose is not zero. None for what ranks nobody, and where
     nothing was measured.
 
     Args:
@@ -30,44 +42,68 @@ def verdict(board: Board, key: Key, facts: Mapping[str, Facts]) -> str:
     task, subset, metric = key
     of_full = {e: r for e, r in board.results(task, subset).items() if metric in r.metrics and r.base is None}
     if not of_full:
-        return ""
+        return None
     known = metric_of(task, metric)
     if known.kind == "difference":
         return _against_zero(board, of_full, metric)
-    return verdict_of(_answer(board, key, of_full), facts) if known.is_ranked else ""
+    if not known.is_ranked:
+        return None
+    answer = _answer(board, key, of_full)
+    first = answer.contenders[0].encoder
+    # The name with its value: a name alone ("a", say) may stand in the words before it.
+    before, _, after = verdict_of(answer, facts).partition(f"{first} (")
+    return Verdict(before, first, f" ({after}")
+
+
+def order(board: Board, key: Key) -> list[Result]:
+    """The results of a column, the highest first and of equal ones the first by name, as on a board."""
+    task, subset, metric = key
+    found = [result for result in board.results(task, subset).values() if metric in result.metrics]
+    return sorted(found, key=lambda result: (-round(result.metrics[metric], 9), result.encoder))
+
+
+def best_of(board: Board, key: Key) -> list[str]:
+    """Who may be called the best of a column: the highest and those that cannot be told from it, the highest first.
+
+    Nobody, where some encoder could not be held against the highest.
+    """
+    found = board.standing(key)
+    lower = (found.untested | found.p.keys()) - found.equals
+    is_tested = any(not isnan(p) for p in found.p.values()) and not any(isnan(found.p.get(e, nan)) for e in lower)
+    return [result.encoder for result in order(board, key) if result.encoder in found.best] if is_tested else []
 
 
 def _answer(board: Board, key: Key, results: Mapping[str, Result]) -> Answer:
     task, subset, metric = key
     standing = board.standing(key)
-    value = {encoder: result.metrics[metric] for encoder, result in results.items()}
-    # The leader is the first by name of those with the same value.
-    order = sorted(value, key=lambda encoder: (encoder != standing.leader, -round(value[encoder], 9), encoder))
+    ordered = [result for result in order(board, key) if result.encoder in results]
     contenders = []
-    for encoder in order:
-        low, high = board.interval(results[encoder], metric) or (nan, nan)
-        difference, p = value[encoder] - value[order[0]], standing.p.get(encoder, nan)
-        contenders.append(Contender(encoder, value[encoder], low, high, difference, p, (results[encoder],)))
+    for result in ordered:
+        value = result.metrics[metric]
+        low, high = board.interval(result, metric) or (nan, nan)
+        difference, p = value - ordered[0].metrics[metric], standing.p.get(result.encoder, nan)
+        contenders.append(Contender(result.encoder, value, low, high, difference, p, (result,)))
     n = max(result.n for result in results.values())
     return Answer(task, metric, (subset,), n, tuple(contenders), standing, board.statistics(task).alpha)
 
 
-def _against_zero(board: Board, results: Mapping[str, Result], metric: str) -> str:
+def _against_zero(board: Board, results: Mapping[str, Result], metric: str) -> Verdict:
     """Of a difference: which encoders' is not zero by the tests, the nearest to zero first."""
-    order = sorted(results, key=lambda encoder: (abs(results[encoder].metrics[metric]), encoder))
-    p = {encoder: board.p_zero(results[encoder], metric) for encoder in order}
-    alpha = board.statistics(results[order[0]].task).alpha
-    other = [e for e in order if (value := p[e]) is not None and value < alpha]
-    same = [e for e in order if (value := p[e]) is not None and value >= alpha]
-    untested = [e for e in order if e not in other and e not in same]
-    parts = [f"nearest to zero: {_named(order[:1], results, metric)}"]
+    nearest = sorted(results, key=lambda encoder: (abs(results[encoder].metrics[metric]), encoder))
+    p = {encoder: board.p_zero(results[encoder], metric) for encoder in nearest}
+    alpha = board.statistics(results[nearest[0]].task).alpha
+    other = [e for e in nearest if (value := p[e]) is not None and value < alpha]
+    same = [e for e in nearest if (value := p[e]) is not None and value >= alpha]
+    untested = [e for e in nearest if e not in other and e not in same]
+    parts = [""]
     if same:
         parts.append(f"cannot be told from zero: {_named(same, results, metric)}")
     if other:
         parts.append(f"not zero: {_named(other, results, metric)} (p < {alpha:g})")
     if untested:
         parts.append(f"not tested: {_named(untested, results, metric)}")
-    return "; ".join(parts)
+    first = _named(nearest[:1], results, metric).removeprefix(nearest[0])
+    return Verdict("nearest to zero: ", nearest[0], first + "; ".join(parts))
 
 
 def _named(encoders: Iterable[str], results: Mapping[str, Result], metric: str) -> str:

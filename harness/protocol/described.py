@@ -22,6 +22,11 @@ TAGS = {
 }
 
 
+def tag_meaning(tag: str) -> str:
+    """What a stand-in's tag says of its data."""
+    return TAGS.get(tag, "a stand-in for the published set")
+
+
 @dataclass(frozen=True)
 class Unmeasured:
     """A task that cannot be run here; see `Task` for the attributes."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from harness.core.names import Subset, is_name
-from harness.protocol.described import TAGS, metric_of, task_order
+from harness.protocol.described import metric_of, tag_meaning, task_order
 from harness.report.cells import Cell, Column, Note, Row, Table
 from harness.report.figures import Figures, folded_note, other_language_note
 from harness.report.headlines import one_each, short_column
@@ -285,10 +285,7 @@ def _stand_ins(keys: Sequence[Key]) -> list[str]:
     by_tag: dict[str, list[str]] = {}
     for subset in (subset for _, subset, _ in keys if Subset.parse(subset).tag):
         by_tag.setdefault(Subset.parse(subset).tag, []).append(subset)
-    return [
-        f"@: {', '.join(dict.fromkeys(subsets))}: {TAGS.get(tag, 'a stand-in for the published set')}"
-        for tag, subsets in by_tag.items()
-    ]
+    return [f"@: {', '.join(dict.fromkeys(subsets))}: {tag_meaning(tag)}" for tag, subsets in by_tag.items()]
 
 
 def _meaning(keys: Sequence[Key]) -> str:

@@ -10,13 +10,13 @@ from typing import TypeVar
 
 from harness.core.names import Subset
 from harness.protocol.described import (
-    TAGS,
     board_title,
     described,
     is_average,
     metric_of,
     metric_order,
     subset_order,
+    tag_meaning,
     task_order,
 )
 from harness.report.cells import MISSING, Cell, Column, Note, Row, Table
@@ -265,7 +265,7 @@ def missing_note(table: Table) -> list[Note]:
 def tag_notes(subsets: Iterable[str]) -> list[Note]:
     """Explains the stand-in tags among subset names."""
     tags = sorted({Subset.parse(subset).tag for subset in subsets} - {""})
-    return [Note(code=tag, rest=f": {TAGS.get(tag, 'a stand-in for the published set')}") for tag in tags]
+    return [Note(code=tag, rest=f": {tag_meaning(tag)}") for tag in tags]
 
 
 def sort_rows(table: Table, column: str) -> Table | None:

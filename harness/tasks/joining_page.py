@@ -145,8 +145,8 @@ def _row(name: str, values: Iterable[float | None], *, is_average: bool = False)
 
 
 _CELL, _HEIGHT, _CHARACTER, _MARGIN = 50, 26, 8, 16  # pixels
-# Fixed, and not the largest value of each map: the same colour means the same on every encoder's.
-_COST_LIMIT, _SHIFT_LIMIT = 10.0, 20.0
+COST_LIMIT, SHIFT_LIMIT = 10.0, 20.0
+"""The strongest colours stand for these and more: the same colour means the same on every encoder's map."""
 _Colour = tuple[int, int, int]
 # Orange and blue of ColorBrewer's PuOr and RdBu: told apart with any kind of colour vision.
 _BELOW, _MIDDLE, _ABOVE = (179, 88, 6), (247, 247, 247), (33, 102, 172)
@@ -167,15 +167,15 @@ def heat_map(joining: JoiningValues, title: str) -> str:
         names.append(_text(left - 8, y + 17, name, ' text-anchor="end"'))
         for j in range(len(sets)):
             x = left + _CELL * j
-            cells += [_rectangle(x, y, (225, 225, 225))] if i == j else _cell(x, y, cost[i][j], _COST_LIMIT)
+            cells += [_rectangle(x, y, (225, 225, 225))] if i == j else _cell(x, y, cost[i][j], COST_LIMIT)
     heads = [(left + _CELL * i, name) for i, name in enumerate(sets)] + [(strip, "rank shift")]
     for x, name in heads:
         place = f"{x + _CELL // 2} {top - 8}"
         names.append(f'<text transform="translate({place}) rotate(-45)">{escaping.xml(name)}</text>')
-    shifts = [part for i, v in enumerate(shift) for part in _cell(strip, top + _HEIGHT * i, v, _SHIFT_LIMIT)]
+    shifts = [part for i, v in enumerate(shift) for part in _cell(strip, top + _HEIGHT * i, v, SHIFT_LIMIT)]
     legends = [
-        *_legend(bottom + 30, _COST_LIMIT, "cost of joining two sets", "rho x 100, joined minus mean of both"),
-        *_legend(bottom + 84, _SHIFT_LIMIT, "rank shift of a set", "% of the joined list; positive: over-scored"),
+        *_legend(bottom + 30, COST_LIMIT, "cost of joining two sets", "rho x 100, joined minus mean of both"),
+        *_legend(bottom + 84, SHIFT_LIMIT, "rank shift of a set", "% of the joined list; positive: over-scored"),
     ]
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
@@ -195,9 +195,15 @@ def heat_map(joining: JoiningValues, title: str) -> str:
 
 def _cell(x: int, y: int, value: float, limit: float) -> list[str]:
     """A coloured rectangle and its value, in black or white."""
-    colour = _diverging(value / limit)
+    colour, ink = _diverging(value / limit), paint(value, limit)[1]
     text = f"{round(value, 1) + 0.0:+.1f}"
-    return [_rectangle(x, y, colour), _text(x + _CELL // 2, y + 17, text, f' fill="{_readable_on(colour)}"')]
+    return [_rectangle(x, y, colour), _text(x + _CELL // 2, y + 17, text, f' fill="{ink}"')]
+
+
+def paint(value: float, limit: float) -> tuple[str, str]:
+    """The colour of a value and that of its text, as `#rrggbb`: orange below zero, blue above."""
+    colour = _diverging(value / limit)
+    return f"#{bytes(colour).hex()}", _readable_on(colour)
 
 
 def _legend(y: int, limit: float, what: str, unit: str) -> list[str]:

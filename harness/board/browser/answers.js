@@ -14,7 +14,7 @@ function drawChoice() {
     .map((code) => [code, `${languageName(code)} (${code})`])
     .sort((a, b) => a[1].localeCompare(b[1], "en"));
   options($("lang"), [["", "all languages"], ...entries], state.lang);
-  const ranked = shownColumns().columns.filter((column) => column.ranked);
+  const ranked = shownColumns().columns.filter(hasLeader);
   options(
     $("set"),
     ranked.map((column) => [column.id, column.label + (column.name ? ` (${column.name})` : "")]),
@@ -30,16 +30,10 @@ function drawAnswers() {
     for (const id of ["best", "cheap", "real"]) fill(id, element("p", {}, "Nothing is measured on this choice."));
     return;
   }
-  const [leader] = ranking(column);
-  const best = ranking(column)
-    .filter((cell) => cell.flags & BEST)
-    .map((cell) => data.encoders[cell.encoder].name);
-  const few = best.length > 3 ? [...best.slice(0, 3), `${best.length - 3} more`] : best;
-  const heading =
-    best.length > 1 ? `${few.slice(0, -1).join(", ")} or ${few.at(-1)}` : data.encoders[leader.encoder].name;
+  const leader = column.of.get(column.leader);
   fill(
     "best",
-    element("p", { class: "big" }, heading),
+    element("p", { class: "big" }, bestNames(column)),
     element(
       "p",
       {},
@@ -48,15 +42,30 @@ function drawAnswers() {
       ` on ${column.label}`,
       column.name && ` (${column.name})`,
     ),
-    element("p", { class: "said" }, ...sentence(column.verdict ?? "")),
+    element("p", { class: "said" }, ...(column.verdict ? sentence(column.verdict) : [])),
   );
   drawCheapest(column, leader);
   drawPair(column);
 }
 
+// Who is called the best; where the tests call nobody that, who is the highest.
+function bestNames(column) {
+  const names = (column.best ?? []).map((place) => data.encoders[place].name);
+  if (!names.length) return `Highest: ${data.encoders[column.leader].name}`;
+  const few = names.length > 3 ? [...names.slice(0, 3), `${names.length - 3} more`] : names;
+  return few.length > 1 ? `${few.slice(0, -1).join(", ")} or ${few.at(-1)}` : few[0];
+}
+
+// How far a score is from the highest; cut vectors may lie above it.
+function fromHighest(cell, leader) {
+  const below = leader.value - cell.value;
+  if (cell.encoder === leader.encoder) return "the highest score";
+  return below < 0 ? `${fixed(-below, 1)} above the highest of full vectors` : `${fixed(below, 1)} below`;
+}
+
 function drawCheapest(column, leader) {
   const within = parseFloat(state.within);
-  const near = [...column.of.values()]
+  const near = column.cells
     .filter((cell) => leader.value - cell.value <= within + 1e-9)
     .map((cell) => ({ ...cell, of: data.encoders[cell.encoder] }));
   const alike = near.filter((cell) => cell.of.cost?.alike && cell.of.cost.scores && cell.of.cost.speed);
@@ -68,13 +77,7 @@ function drawCheapest(column, leader) {
     cell
       ? [
           element("dt", {}, what),
-          element(
-            "dd",
-            {},
-            element("strong", {}, cell.of.name),
-            ` ${text}`,
-            cell.value < leader.value ? `, ${fixed(leader.value - cell.value, 1)} below` : ", the highest",
-          ),
+          element("dd", {}, element("strong", {}, cell.of.name), ` ${text}, ${fromHighest(cell, leader)}`),
         ]
       : [];
   const fastest = least(alike, (cell) => -cell.of.cost.speed[0]);
@@ -85,7 +88,7 @@ function drawCheapest(column, leader) {
     ...line("smallest", smallest, smallest && size(smallest.of.cost.size)),
     ...line("shortest vectors", shortest, shortest && `${count(bytes(shortest))} bytes`),
   ];
-  const n = near.filter((cell) => cell.of.base == null).length;
+  const n = near.filter((cell) => isFull(cell.of)).length;
   fill(
     "cheap",
     parts.length
@@ -117,21 +120,22 @@ function drawPair(column) {
     names.map((name) => [name, name]),
     second,
   );
-  const [a, b] = [first, second].map((name) => cells[names.indexOf(name)]);
+  const [i, j] = [first, second].map((name) => names.indexOf(name));
+  const [a, b] = [cells[i], cells[j]];
   if (!b) return fill("real", element("p", {}, "There is nothing to compare it with."));
   const difference = a.value - b.value;
   // Against the highest the test is that of the sentences and marks: fewer tests are corrected together.
-  const [leader] = cells;
+  const leader = column.of.get(column.leader);
   const other = a === leader ? b : b === leader ? a : null;
-  const value = other ? other.p : pairP(column, a.encoder, b.encoder);
-  const isReal = value != null && value < data.alpha;
+  const value = other ? other.p : pairP(column, cells.length, i, j);
+  const isReal = value != null && value < alphaOf(column);
   const tag =
     value == null
       ? element("span", { class: "tag no" }, "Not tested")
       : isReal
         ? element("span", { class: "tag yes" }, "Yes")
         : element("span", { class: "tag no" }, "Cannot be told");
-  const better = difference >= 0 ? first : second;
+  const better = i < j ? first : second; // in full precision
   const said = isReal
     ? [element("strong", {}, better), ` is better by ${fixed(Math.abs(difference), 1)} points (${p(value)})`]
     : [`${fixed(Math.abs(difference), 1)} points between them`, value == null ? "" : ` (${p(value)})`];
@@ -144,11 +148,19 @@ function drawPair(column) {
     element(
       "p",
       { class: "notes" },
-      value == null
-        ? "The results hold no test of these two on this."
-        : `Paired randomisation test, corrected by Holm over the ${among}.`,
+      ...(value == null
+        ? withCode(untold(column, other))
+        : [`Paired randomisation test, corrected by Holm over the ${among}.`]),
     ),
   );
+}
+
+// Why there is no test of two encoders; `other`: the one that was to be held against the highest, if one was.
+function untold(column, other) {
+  if (other && other.flags & TESTED) return "There are too few items for a test.";
+  if (!other && data.pairs[column.place] === false)
+    return "This page has no room for the tests of so many pairs; `leaderboard compare` has them.";
+  return "The results hold no test of these two on this.";
 }
 
 function drawVerdicts() {

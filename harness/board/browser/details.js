@@ -40,21 +40,26 @@ function command(text) {
 }
 
 function recordOf(place, column) {
-  const [origin, created, n, set, line, at] = data.records[place];
+  const [origin, time, n, set, line, at, protocol, madeFor, parts] = data.records[place];
   const [fingerprint, spec, commit, machine, versions] = data.origins[origin];
   const [name, sha256] = data.data[set];
+  const [signature, resampling] = data.protocols[protocol];
   return {
     fingerprint,
     spec,
     commit,
     machine,
     versions,
-    created,
+    created: data.times[time],
     n,
     name,
     sha256,
     at,
-    command: data.commands[line].join(` --subset ${column.choose}`),
+    signature,
+    resampling,
+    madeFor,
+    parts,
+    command: data.commands[line].join(` --subset ${column.quoted ?? column.subset}`),
   };
 }
 
@@ -65,38 +70,45 @@ function recordLink(encoder, column, at) {
   return element("a", { href: `${data.link}/${quoted}${at ? `#L${at}` : ""}`, rel: "noreferrer" }, path);
 }
 
+const OWN = "`YOUR-SETS.toml`: a file that lists the sets; `leaderboard run --help` has other ways to name them.";
+
+// What the tests say of a number alone.
+function testOf(encoder, column, cell) {
+  if (encoder.place === column.leader) return "the highest";
+  if (cell.p != null)
+    return column.kind === "difference"
+      ? `against zero: ${p(cell.p)}`
+      : `against the highest: ${p(cell.p)}, corrected by Holm`;
+  if (cell.flags & TESTED) return "too few items for a test against the highest";
+  return cell.flags & UNTESTED ? "not tested against the highest" : "";
+}
+
 function showNumber(encoder, column) {
   const cell = column.of.get(encoder.place);
   const from = recordOf(cell.record, column);
-  const test =
-    cell.p == null
-      ? cell.flags & UNTESTED
-        ? "not tested against the highest"
-        : ""
-      : column.kind === "difference"
-        ? `against zero: ${p(cell.p)}`
-        : `against the highest: ${p(cell.p)}, corrected by Holm`;
+  const resampling = cell.flags & RESAMPLED ? from.resampling : null;
   showDialog(
     `${encoder.name}, ${column.label}`,
     list([
       ["score", `${fixed(cell.value, 4)} ${interval(cell, column.kind)}`],
-      ["test", test || (cell.flags & BEST ? "the highest" : "")],
+      ["test", testOf(encoder, column, cell)],
       ["items", count(from.n)],
-      ["average of", column.parts ? `${column.parts} sets` : ""],
+      ["average of", from.parts ? `${from.parts} sets` : ""],
       ["languages", column.languages.map(languageName).join(", ")],
       ["note", cell.flags & OTHER_LANGUAGE ? "on a language that the encoder was not made for" : ""],
     ]),
     element("h3", {}, "How to repeat it"),
     from.command ? command(from.command) : element("p", {}, "Measured through the Python API: there is no command."),
+    from.command && taskOf[column.task].own ? element("p", { class: "notes" }, ...withCode(OWN)) : null,
     list([
       ["record", recordLink(encoder, column, from.at)],
       ["data", from.name],
       ["sha256", element("code", {}, from.sha256)],
-      ["protocol", element("code", {}, data.signatures[column.signature])],
+      ["protocol", element("code", {}, [from.signature, resampling].filter(Boolean).join("|"))],
       ["encoder", from.spec && element("code", {}, from.spec)],
       ["fingerprint", element("code", {}, from.fingerprint)],
       ["commit", from.commit && element("code", {}, from.commit)],
-      ["measured", from.created],
+      ["measured", from.created.slice(0, 10)],
       ["machine", from.machine],
       ["versions", from.versions],
     ]),
@@ -114,8 +126,13 @@ function showEncoder(encoder) {
       [
         [
           "made from",
-          encoder.base != null &&
-            `${data.encoders[encoder.base].name}: ${encoder.reduced[0]} dimensions, ${encoder.reduced[1]}, ${count(encoder.reduced[2])} bytes a vector`,
+          [
+            encoder.made_from,
+            encoder.reduced &&
+              `${encoder.reduced[0]} dimensions, quantize ${encoder.reduced[1]}, ${count(encoder.reduced[2])} bytes a vector`,
+          ]
+            .filter(Boolean)
+            .join(": "),
         ],
         ["licence of the weights", encoder.licence],
         ["speed", cost?.speed && range(cost.speed, "sentences/s")],
@@ -148,61 +165,4 @@ function showEncoder(encoder) {
         )
       : null,
   );
-}
-
-// What the table shows, an entry a number.
-function entries() {
-  const { columns } = shownColumns();
-  const { roots, variants } = shownEncoders(columns);
-  const encoders = sorted(roots, columns).flatMap((encoder) => [
-    encoder,
-    ...(state.variants || opened.has(encoder.place) ? (variants.get(encoder.place) ?? []) : []),
-  ]);
-  return encoders.flatMap((encoder) =>
-    columns
-      .filter((column) => column.of.has(encoder.place))
-      .map((column) => {
-        const cell = column.of.get(encoder.place);
-        const from = recordOf(cell.record, column);
-        return {
-          encoder: encoder.name,
-          task: column.task,
-          subset: column.subset,
-          metric: column.metric,
-          value: cell.value,
-          low: cell.low,
-          high: cell.high,
-          is_best: Boolean(cell.flags & BEST),
-          p: cell.p,
-          n: from.n,
-          made_for_language: cell.flags & OTHER_LANGUAGE ? false : null,
-          fingerprint: from.fingerprint,
-          dataset: from.name,
-          dataset_sha256: from.sha256,
-          created: from.created,
-        };
-      }),
-  );
-}
-
-// A text as a cell that no spreadsheet takes for a formula.
-function spreadsheet(value) {
-  if (value == null) return "";
-  if (typeof value !== "string") return String(value);
-  const safe = value.replace(/(^|;)(?=[\s"]*[=+\-@\uff1d\uff0b\uff0d\uff20])/g, "$1'");
-  return /[",\n\r;]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-}
-
-function csv(rows) {
-  if (!rows.length) return "";
-  const keys = Object.keys(rows[0]);
-  return (
-    [keys.join(","), ...rows.map((one) => keys.map((key) => spreadsheet(one[key])).join(","))].join("\r\n") + "\r\n"
-  );
-}
-
-function download(name, type, text) {
-  const address = URL.createObjectURL(new Blob([text], { type }));
-  element("a", { href: address, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 10000);
 }

@@ -47,10 +47,7 @@ function options(select, entries, chosen) {
 }
 
 // A sentence of the tests, its first encoder in bold.
-function sentence(text) {
-  const found = /^(best of \d+: |highest: |only |nearest to zero: )(\S+)/.exec(text);
-  return found ? [found[1], element("strong", {}, found[2]), text.slice(found[0].length)] : [text];
-}
+const sentence = ([before, name, after]) => [before, element("strong", {}, name), after];
 
 // A box that scrolls by itself, for a table; with a name, so that it can be reached by keyboard.
 const box = (name, table) => element("div", { class: "box", role: "region", tabindex: "0", "aria-label": name }, table);

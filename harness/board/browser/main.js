@@ -3,7 +3,8 @@ const FIRST = [drawChoice, drawAnswers, drawVerdicts, drawTable];
 const LATER = [drawPairs, drawBiases, drawCharts];
 const PARTS = {
   sort: [sortTable],
-  compared: [drawBiases, drawCharts],
+  compared: [drawLanguages],
+  biases: [drawBiases],
   pair: [drawAnswers],
   find: [drawTable],
   rows: [drawTable],
@@ -55,7 +56,12 @@ on("theme", "click", () => {
   state.theme = isDark() ? "light" : "dark";
   writeAddress();
   useTheme();
-  drawCharts();
+  colourCharts();
+});
+// The skip link moves the focus; the address holds what is chosen, and stays.
+on("skip", "click", (event) => {
+  event.preventDefault();
+  $("scores").focus();
 });
 on("choose", "submit", (event) => event.preventDefault());
 on("rest", "click", () => {
@@ -81,10 +87,19 @@ on("details", "click", (event) => {
 });
 addEventListener("charts", drawCharts);
 addEventListener("hashchange", () => {
+  if (location.hash.length > 1 && !location.hash.includes("=")) return; // a place on the page
   readAddress();
   drawAll();
 });
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawCharts());
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", colourCharts);
+for (const [event, value] of [
+  ["beforeprint", true],
+  ["afterprint", false],
+])
+  addEventListener(event, () => {
+    isPrinted = value;
+    colourCharts();
+  });
 
 document.querySelectorAll(".js").forEach((part) => {
   part.hidden = false;

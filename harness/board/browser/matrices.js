@@ -6,16 +6,16 @@ function drawPairs() {
   const tests = column && data.pairs[column.place];
   $("pairs").hidden = !tests;
   if (!tests) return;
-  const cells = ranking(column).filter((cell) => tests.of.includes(cell.encoder));
+  const cells = ranking(column);
   const shown = cells.slice(0, SHOWN);
   const name = (cell) => data.encoders[cell.encoder].name;
-  const made = (a, b) => {
-    if (a === b) return element("td", { class: "told" }, "");
-    const value = pairP(column, a.encoder, b.encoder);
+  const made = (i, j) => {
+    if (i === j) return element("td", { class: "told" }, "");
+    const value = pairP(column, cells.length, i, j);
     return element(
       "td",
-      { class: value == null ? "" : value < data.alpha ? "apart" : "told" },
-      fixed(a.value - b.value, 1, true),
+      { class: value == null ? "" : value < alphaOf(column) ? "apart" : "told" },
+      fixed(cells[i].value - cells[j].value, 1, true),
       element("small", {}, value == null ? "not tested" : p(value)),
     );
   };
@@ -25,12 +25,12 @@ function drawPairs() {
     element("th", { class: "name", scope: "col" }, "better by"),
     ...shown.map((cell) => element("th", { scope: "col" }, name(cell))),
   );
-  const lines = shown.map((a) =>
-    element("tr", {}, element("th", { scope: "row" }, name(a)), ...shown.map((b) => made(a, b))),
+  const lines = shown.map((cell, i) =>
+    element("tr", {}, element("th", { scope: "row" }, name(cell)), ...shown.map((_, j) => made(i, j))),
   );
   const more = cells.length > SHOWN ? ` The ${SHOWN} highest of ${cells.length}.` : "";
   $("pairs-note").textContent =
-    `${column.label}: the row's score minus the column's. Coloured: told apart (p < ${data.alpha}, Holm over all ${tests.n} pairs of this score, so stricter than the marks in the table; filters change nothing).${more}`;
+    `${column.label}: the row's score minus the column's. Coloured: told apart (p < ${alphaOf(column)}, Holm over all ${tests.n} pairs of this score, so stricter than the marks in the table; filters change nothing).${more}`;
   fill(
     "pairs-table",
     box(
@@ -40,18 +40,12 @@ function drawPairs() {
   );
 }
 
-// Orange below, blue above (ColorBrewer's PuOr and RdBu), as on the pages; text has the better contrast of black and white.
-function paint(cell, share) {
-  const [end, weight] = [share < 0 ? [179, 88, 6] : [33, 102, 172], Math.min(Math.abs(share), 1)];
-  const colour = end.map((channel) => Math.round(247 + weight * (channel - 247)));
-  const linear = colour.map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
-  const light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
-  cell.style.background = `rgb(${colour})`;
-  cell.style.color = (light + 0.05) / 0.05 >= 1.05 / (light + 0.05) ? "#000" : "#fff";
+// A number in its colours.
+function painted([value, paint]) {
+  const cell = element("td", { class: "number" }, fixed(value, 1, true));
+  [cell.style.background, cell.style.color] = data.biases.paints[paint];
   return cell;
 }
-const COST_LIMIT = 10,
-  SHIFT_LIMIT = 20;
 
 function heat({ sets, cost, shift, encoder }) {
   const heads = element(
@@ -66,12 +60,8 @@ function heat({ sets, cost, shift, encoder }) {
       "tr",
       {},
       element("th", { scope: "row" }, ...setName(set)),
-      ...sets.map((_, j) =>
-        i === j
-          ? element("td", { class: "none" }, "")
-          : paint(element("td", { class: "number" }, fixed(cost[i][j], 1, true)), cost[i][j] / COST_LIMIT),
-      ),
-      paint(element("td", { class: "number" }, fixed(shift[i], 1, true)), shift[i] / SHIFT_LIMIT),
+      ...sets.map((_, j) => (i === j ? element("td", { class: "none" }, "") : painted(cost[i][j]))),
+      painted(shift[i]),
     ),
   );
   const name = data.encoders[encoder].name;
@@ -88,35 +78,38 @@ function heat({ sets, cost, shift, encoder }) {
 
 function drawBiases() {
   const columns = new Set(ofData().map((column) => `${column.task}/${column.subset}`));
-  const found = data.biases.find((bias) => columns.has(`${bias.task}/${bias.group}`));
+  const found = data.biases.groups.find((group) => columns.has(`${group.task}/${group.group}`));
   $("bias").hidden = !found;
   if (!found) return;
-  const names = found.of.map((one) => data.encoders[one.encoder].name);
-  const chosen = chosenNames(names, 2);
-  chooser("bias-choice", names, chosen);
-  fill("bias-tables", ...found.of.filter((one) => chosen.includes(data.encoders[one.encoder].name)).map(heat));
+  const names = found.matrices.map((one) => data.encoders[one.encoder].name);
+  const chosen = chooser("bias", names, 2, "biases");
+  fill("bias-tables", ...found.matrices.filter((one) => chosen.includes(data.encoders[one.encoder].name)).map(heat));
 }
 
-// The encoders that charts and heat maps set side by side: those of the address, else the first ones.
-function chosenNames(names, n) {
-  const asked = state.compared.split(",").filter((name) => names.includes(name));
-  return asked.length ? asked : names.slice(0, n);
-}
-
-function chooser(where, names, chosen) {
-  const flip = (name) => {
-    const left = chosen.includes(name) ? chosen.filter((other) => other !== name) : [...chosen, name];
-    change({ compared: left.join(",") }, "compared");
+// Boxes by which encoders are set side by side, in `${where}-choice`; those that are: of the address (in the state's
+// `key`), else the first n. The boxes stay, so that the one that was pressed keeps the keyboard's focus.
+const NOBODY = ",";
+function chooser(where, names, n, key) {
+  const boxes = () => [...$(`${where}-choice`).querySelectorAll("input")];
+  const asked = state[key].split(",").filter((name) => names.includes(name));
+  const chosen = asked.length || state[key] === NOBODY ? asked : names.slice(0, n);
+  const press = () => {
+    const pressed = boxes().filter((one) => one.checked);
+    change({ [key]: pressed.map((one) => one.value).join(",") || NOBODY }, key);
   };
-  fill(
-    where,
-    ...names.map((name) =>
-      element(
-        "label",
-        { class: "check" },
-        element("input", { type: "checkbox", checked: chosen.includes(name), onchange: () => flip(name) }),
-        name,
+  if (boxes().length !== names.length || boxes().some((one, place) => one.value !== names[place]))
+    fill(
+      `${where}-choice`,
+      ...names.map((name) =>
+        element(
+          "label",
+          { class: "check" },
+          element("input", { type: "checkbox", value: name, onchange: press }),
+          name,
+        ),
       ),
-    ),
-  );
+    );
+  for (const one of boxes()) one.checked = chosen.includes(one.value);
+  $(`${where}-none`).hidden = chosen.length > 0;
+  return chosen;
 }

@@ -3,22 +3,33 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const $ = (id) => document.getElementById(id);
 const BEST = 1,
   OTHER_LANGUAGE = 2,
-  UNTESTED = 4;
+  UNTESTED = 4,
+  TESTED = 8,
+  RESAMPLED = 16;
 
 data.columns.forEach((column, place) => {
   column.id = [column.task, column.subset, column.metric].join("/");
   column.place = place;
   column.languages ??= [];
-  column.of = new Map(
-    data.cells[place].map(([encoder, value, low, high, flags, p, record]) => [
-      encoder,
-      { encoder, value, low, high, flags, p, record },
-    ]),
-  );
+  column.cells = data.cells[place].map(([encoder, value, low, high, flags, p, record]) => ({
+    encoder,
+    value,
+    low,
+    high,
+    flags,
+    p,
+    record,
+  }));
+  column.of = new Map(column.cells.map((cell) => [cell.encoder, cell]));
 });
-data.encoders.forEach((encoder, place) =>
-  Object.assign(encoder, { place, cost: data.costs.of[place], rank: data.ranks[place] }),
-);
+const placeOf = new Map(data.encoders.map((encoder, place) => [encoder.name, place]));
+data.encoders.forEach((encoder, place) => {
+  encoder.place = place;
+  encoder.cost = data.costs.by_encoder[place];
+  // Of cut and quantised vectors, the encoder whose vectors they were, if it is here.
+  encoder.base = encoder.made_from == null ? null : (placeOf.get(encoder.made_from) ?? null);
+});
+const isFull = (encoder) => encoder.made_from == null;
 const taskOf = Object.fromEntries(data.tasks.map((task) => [task.name, task]));
 const hasReal = data.columns.some((column) => !column.sample);
 const hasSample = data.columns.some((column) => column.sample);
@@ -40,6 +51,7 @@ const DEFAULTS = {
   second: "",
   theme: "",
   compared: "",
+  biases: "",
 };
 const state = { ...DEFAULTS };
 
@@ -89,10 +101,13 @@ function shownColumns() {
   return isMuch && !state.all ? { columns: averages, isShort: true } : { columns, isShort: false };
 }
 
+// Whether a score ranks encoders of full vectors.
+const hasLeader = (column) => column.leader != null;
+
 // The score that answers, charts and pairs are of: the one chosen, else the first that ranks encoders.
 function focus() {
   const { columns } = shownColumns();
-  const ranked = columns.filter((column) => column.ranked);
+  const ranked = columns.filter(hasLeader);
   return ranked.find((column) => column.id === state.set) ?? preferred(ranked) ?? null;
 }
 
@@ -129,18 +144,24 @@ function shownEncoders(columns) {
   return { roots, variants };
 }
 
-// Holm's corrected p of two encoders on a column; null where they were not tested.
-function pairP(column, first, second) {
+// Encoders of full vectors with their values on a column, the highest first.
+const ranking = (column) => column.cells.filter((cell) => isFull(data.encoders[cell.encoder]));
+
+// Holm's corrected p of two encoders of a ranking, by their places in it; null where they were not tested.
+function pairP(column, n, first, second) {
   const pairs = data.pairs[column.place];
   if (!pairs) return null;
-  let [i, j] = [pairs.of.indexOf(first), pairs.of.indexOf(second)];
-  if (i < 0 || j < 0) return null;
-  if (i > j) [i, j] = [j, i];
-  return pairs.p[i * pairs.of.length - (i * (i + 1)) / 2 + (j - i - 1)];
+  const [i, j] = first < second ? [first, second] : [second, first];
+  return pairs.p[i * n - (i * (i + 1)) / 2 + (j - i - 1)];
 }
 
-// Encoders of full vectors with their values on a column, the highest first.
-const ranking = (column) =>
-  [...column.of.values()]
-    .filter((cell) => data.encoders[cell.encoder].base == null)
-    .sort((a, b) => b.value - a.value || a.encoder - b.encoder);
+// The overall ranks of the data that are shown; of the encoders that have one.
+const overallRanks = () => data.ranks[state.sample ? "sample" : "measured"];
+const rankOf = (encoder) => overallRanks().by_encoder[encoder.place];
+
+const alphaOf = (column) => taskOf[column.task].alpha;
+const percent = (level) => `${Number((100 * level).toPrecision(6))} %`;
+const hasInterval = (column) => column.cells.some((cell) => cell.low != null);
+// The levels of the intervals of these columns: nearly always one; empty if they have none.
+const levelsOf = (columns) =>
+  [...new Set(columns.filter(hasInterval).map((column) => percent(taskOf[column.task].level)))].join(" or ");

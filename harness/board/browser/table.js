@@ -7,11 +7,13 @@ const COSTS = [
 const opened = new Set();
 
 const rankColumn = () =>
-  !state.task && !state.lang && !state.all && Object.keys(data.ranks).length ? { id: "rank", isRank: true } : null;
+  !state.task && !state.lang && !state.all && Object.keys(overallRanks().by_encoder).length
+    ? { id: "rank", isRank: true }
+    : null;
 
 function sortKey(encoder, id, columns) {
   if (id === "name") return encoder.name.toLowerCase();
-  if (id === "rank") return encoder.rank?.[0];
+  if (id === "rank") return rankOf(encoder)?.[0];
   const cost = COSTS.find((one) => one.id === id);
   if (cost)
     return cost.id === "cost:bytes" && encoder.reduced ? encoder.reduced[2] : encoder.cost && cost.of(encoder.cost);
@@ -41,7 +43,8 @@ function sorted(encoders, columns) {
     .map(([, encoder]) => encoder);
 }
 
-function sortHead(id, columns, attributes, ...inside) {
+// A head that sorts: its name, an arrow, and smaller lines below.
+function sortHead(id, columns, attributes, names, lines = []) {
   const now = order(columns);
   const isSorted = now.id === id;
   const press = () => {
@@ -59,8 +62,9 @@ function sortHead(id, columns, attributes, ...inside) {
     element(
       "button",
       { type: "button", onclick: press },
-      ...inside,
+      ...names,
       element("span", { class: "arrow", "aria-hidden": "true" }, isSorted ? (now.isUp ? " \u2191" : " \u2193") : ""),
+      ...lines.filter(Boolean).map((line) => element("small", {}, line)),
     ),
   );
 }
@@ -78,27 +82,23 @@ function head(columns) {
   const top = element(
     "tr",
     {},
-    sortHead("name", columns, { class: "name", rowspan: 2 }, "encoder"),
-    rank && sortHead("rank", columns, { class: "number", rowspan: 2 }, "overall rank"),
+    sortHead("name", columns, { class: "name", rowspan: 2 }, ["encoder"]),
+    rank && sortHead("rank", columns, { class: "number", rowspan: 2 }, ["overall rank"]),
     ...groups.map((group) =>
       element("th", { class: "group", scope: "colgroup", colspan: group.n }, taskOf[group.task].title),
     ),
-    element("th", { class: "group", scope: "colgroup", colspan: COSTS.length }, "cost"),
+    element("th", { class: "group", scope: "colgroup", colspan: COSTS.length }, "Cost"),
   );
   const second = element(
     "tr",
     {},
     ...columns.map((column) =>
-      sortHead(
-        column.id,
-        columns,
-        { class: "number" },
-        ...setName(column.subset),
-        several(column) && element("small", {}, column.heading),
-        column.name && element("small", {}, column.name),
-      ),
+      sortHead(column.id, columns, { class: "number" }, setName(column.subset), [
+        several(column) && column.heading,
+        column.name,
+      ]),
     ),
-    ...COSTS.map((cost) => sortHead(cost.id, columns, { class: "number" }, cost.text)),
+    ...COSTS.map((cost) => sortHead(cost.id, columns, { class: "number" }, [cost.text])),
   );
   return element("thead", {}, top, second);
 }
@@ -157,8 +157,8 @@ function row(encoder, columns, n, isVariant) {
         `${isOpen ? "\u25be" : "\u25b8"} ${n}`,
       )
     : "";
-  const rank = rankColumn();
-  const made = element(
+  const rank = rankColumn() && (rankOf(encoder) ?? []);
+  return element(
     "tr",
     { class: isVariant ? "variant" : null, "data-encoder": encoder.place },
     element(
@@ -183,14 +183,13 @@ function row(encoder, columns, n, isVariant) {
         element(
           "span",
           { class: "plainnum" },
-          encoder.rank ? encoder.rank[0].toFixed(1) : MISSING,
-          encoder.rank ? element("small", {}, `[${encoder.rank[1].toFixed(1)}, ${encoder.rank[2].toFixed(1)}]`) : "",
+          rank.length ? rank[0].toFixed(1) : MISSING,
+          rank.length ? element("small", {}, `[${rank[1].toFixed(1)}, ${rank[2].toFixed(1)}]`) : "",
         ),
       ),
     ...columns.map((column) => scoreCell(column, encoder)),
     ...COSTS.map((cost) => costCell(cost, encoder)),
   );
-  return made;
 }
 
 // A browser lays out the whole table after a sort: of hundreds of encoders the first ones are shown, and a button has
@@ -210,7 +209,7 @@ function orderedRows(columns, { roots, variants }) {
         const of = variants.get(encoder.place) ?? [];
         const isOpen = state.variants || opened.has(encoder.place);
         rows.set(encoder.place, [
-          row(encoder, columns, of.length, encoder.base != null),
+          row(encoder, columns, of.length, !isFull(encoder)),
           ...(isOpen ? of.map((one) => row(one, columns, 0, true)) : []),
         ]);
       }
@@ -244,7 +243,7 @@ function drawTable() {
   fill("table", box("Table of scores", table));
   table.style.setProperty("--head", table.tHead.rows[0].getBoundingClientRect().height + "px");
   focusHead(table, focused);
-  drawLegend(columns, encoders.roots);
+  drawLegend(columns, encoders);
 }
 
 // Sorting moves rows, and draws the heads again.
@@ -265,11 +264,15 @@ function focusHead(table, id) {
       .focus();
 }
 
-function drawLegend(columns, roots) {
+function drawLegend(columns, { roots, variants }) {
   const { isShort } = shownColumns();
   const n = new Set(columns.map((column) => column.task + "/" + column.subset)).size;
-  const total = data.encoders.filter((encoder) => encoder.base == null).length;
-  const parts = [`${roots.length} of ${total} encoders`, `${n} ${n === 1 ? "set" : "sets"}`];
+  const total = data.encoders.filter(isFull).length;
+  const full = roots.filter(isFull).length;
+  const cut = roots.length - full + [...variants.values()].flat().length;
+  const parts = [`${full} of ${total} ${total === 1 ? "encoder" : "encoders"}`];
+  if (cut) parts.push(`${cut} cut or quantised ${cut === 1 ? "one" : "ones"}`);
+  parts.push(`${n} ${n === 1 ? "set" : "sets"}`);
   if (isShort)
     parts.push(
       state.task
@@ -278,27 +281,27 @@ function drawLegend(columns, roots) {
     );
   $("all-label").hidden = !isShort && !state.all;
   $("shown").textContent = parts.join(", ") + ".";
-  const flags = columns
-    .flatMap((column) => [...column.of.values()].map((cell) => cell.flags))
-    .reduce((a, b) => a | b, 0);
+  const flags = columns.flatMap((column) => column.cells.map((cell) => cell.flags)).reduce((a, b) => a | b, 0);
   const tags = [...new Set(columns.map((column) => column.tag).filter(Boolean))];
   const isBest = flags & BEST;
-  const hasInterval = columns.some((column) => [...column.of.values()].some((cell) => cell.low != null));
+  const levels = levelsOf(columns);
   $("key").replaceChildren(
     ...[
       isBest && element("span", { class: "swatch" }, "best"),
       isBest && ": the best, or not significantly worse. ",
-      hasInterval && `[low, high]: ${100 * data.level} % interval. `,
+      levels && `[low, high]: ${levels} interval. `,
       flags & OTHER_LANGUAGE && "\u2020: the encoder was not made for this language. ",
       "A number opens the command that repeats it.",
     ].filter(Boolean),
   );
+  const ranked = overallRanks().columns;
+  const alphas = [...new Set(columns.map(alphaOf))].join(" or ");
   const texts = [
     isBest &&
-      `Marked: the best, and all that are not significantly worse than it (paired randomisation test, p \u2265 ${data.alpha}, Holm over all encoders of the column, also those that a filter hides).`,
-    hasInterval && `[low, high]: ${100 * data.level} % interval (BCa bootstrap of the items). Scores are x 100.`,
+      `Marked: the best, and all that are not significantly worse than it (paired randomisation test, p \u2265 ${alphas}, Holm over all encoders of the column, also those that a filter hides).`,
+    levels && `[low, high]: ${levels} interval (BCa bootstrap of the items). Scores are x 100.`,
     rankColumn() &&
-      `Overall rank: the mean of the ranks in ${data.rank_columns.length} columns (${data.rank_columns.join(", ")}), of the encoders that have them all; its intervals hold for all at once.`,
+      `Overall rank: the mean of the ranks in ${ranked.length} ${ranked.length === 1 ? "column" : "columns"} (${ranked.join(", ")}), of the encoders that have them all; its intervals hold for all at once.`,
     flags & OTHER_LANGUAGE && "\u2020 On a language that the encoder was not made for; an average, on one or more.",
     ...tags.map((tag) => `${tag}: ${data.tags[tag]}.`),
     columns.some((column) => column.kind === "difference") &&

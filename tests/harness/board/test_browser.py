@@ -10,32 +10,36 @@ import csv
 import io
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import combinations
+from math import nan
 from pathlib import Path
 from typing import Any
 
 import pytest
-from boards import SCORES, full_records, shown, variants
+from boards import SCORES, full_records, shown, statistics_of, variants
+from browsers import BROWSERS, a_browser
 from hostile import HOSTILE
-from result_records import record
+from result_records import record, sts
 
 from harness import charts
 from harness.board.data import Shown
 from harness.board.page import Options, page
 from harness.core.escaping import visible
+from harness.report.entries import long_form
+from harness.report.long import csv_text
+from harness.results.statistics import Entry, Statistics, digest
 
 pytestmark = pytest.mark.slow
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 MUST_RUN = os.environ.get("HARNESS_BROWSER", "")
 WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    found = MUST_RUN or next(filter(None, map(shutil.which, BROWSERS)), "")
+    found = a_browser()
     if not MUST_RUN:
         if not found:
             pytest.skip(f"needs a browser: one of {', '.join(BROWSERS)}")
@@ -56,9 +60,9 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(tmp_path_factory.mktemp("board"), shown(), Options(title="Ours"))
 
 
-def written(folder: Path, what: Shown, options: Options) -> Path:
+def written(folder: Path, what: Shown, around: Options) -> Path:
     path = folder / "board.html"
-    path.write_text(page(what, options), "utf-8")
+    path.write_text(page(what, around), "utf-8")
     return path
 
 
@@ -78,6 +82,9 @@ class Seen:
 
     def names(self) -> list[str]:
         return self.texts("#table tbody button.name")
+
+    def hidden(self, selector: str) -> bool:
+        return not self.page.locator(selector).is_visible()
 
     def heads(self) -> list[str]:
         return [text.split("\n")[0].rstrip(" ↑↓") for text in self.texts("#table thead tr:nth-child(2) th")]
@@ -124,6 +131,17 @@ def test_it_asks_for_nothing_and_says_nothing(opened: Any, file: Path) -> None:
     seen.page.wait_for_selector("#vg-tooltip-element.visible")
     assert seen.requests == [file.as_uri()]
     assert seen.console == []
+    # Charts are of the chosen task or there are none, but for languages while no task is chosen.
+    assert "Tatoeba" in seen.page.inner_text("#languages-note") and "Tatoeba" in seen.page.inner_text("#cost-note")
+    seen.page.select_option("#task", "sts17")
+    assert "STS" in seen.page.inner_text("#languages-note")
+    seen.page.select_option("#task", "retrieval")
+    assert seen.hidden("#languages") and "faq" in seen.page.inner_text("#cost-note")
+    seen.page.select_option("#task", "language-bias")
+    assert seen.hidden("#languages") and seen.hidden("#cost")
+    seen.page.select_option("#task", "tatoeba")
+    seen.page.select_option("#lang", "tr")
+    assert ", since single sets have no chart." in seen.page.inner_text("#cost-note")
 
 
 def test_the_three_questions(opened: Any) -> None:
@@ -155,6 +173,12 @@ def test_sorting(opened: Any) -> None:
     seen.page.keyboard.press("Enter")
     assert seen.names() == ["good", "poor", "fast"] and head.get_attribute("aria-sort") == "ascending"
     assert seen.page.locator("#table th[aria-sort]").count() == 1
+    assert "1 set" not in seen.page.inner_text("#shown")
+    n = len(seen.heads())
+    seen.page.check("#all")
+    assert len(seen.heads()) > n and "en-de@deepl" in seen.heads() and "all=1" in seen.hash()
+    seen.page.uncheck("#all")
+    assert len(seen.heads()) == n
     seen.page.locator('#table th[data-sort="sts17/avg-same/spearman"] button').click()
     assert seen.names() == sorted(SCORES, key=lambda name: -SCORES[name])
 
@@ -167,6 +191,15 @@ def test_filters_and_the_address(opened: Any, file: Path) -> None:
     seen.page.select_option("#lang", "tr")
     assert seen.heads()[:-3] == ["tur", "tur"]
     seen.page.locator('#table th[data-sort="name"] button').click()
+    # The first stop of the keyboard: it leads to the table, and what was chosen stays.
+    before = seen.hash()
+    seen.page.locator("#skip").focus()
+    seen.page.keyboard.press("Enter")
+    assert seen.page.evaluate("document.activeElement.id") == "scores" and seen.hash() == before
+    seen.page.evaluate("location.hash = 'verdicts'")
+    seen.page.wait_for_timeout(50)
+    assert seen.page.input_value("#find") == "oo" and seen.page.input_value("#lang") == "tr"
+    seen.page.go_back()
     again = opened(file, seen.hash())
     assert (again.names(), again.heads()) == (seen.names(), seen.heads())
     assert again.page.input_value("#find") == "oo" and again.page.input_value("#lang") == "tr"
@@ -190,6 +223,13 @@ def test_cut_and_quantised_vectors_are_folded(opened: Any) -> None:
     assert seen.page.locator("[data-fold]").get_attribute("aria-expanded") == "true"
     seen.page.locator('#table th[data-sort="cost:speed"] button').click()
     assert seen.names() == ["fast", "poor", "good", "good@128", "good@128-binary"]
+    # A search finds them by their own name too.
+    seen.page.fill("#find", "@128-")
+    assert seen.names() == ["good@128-binary"]
+    assert seen.page.inner_text("#shown").startswith("0 of 3 encoders, 1 cut or quantised one, ")
+    seen.page.fill("#find", "good")
+    assert seen.names() == ["good", "good@128", "good@128-binary"]
+    assert seen.page.inner_text("#shown").startswith("1 of 3 encoders, 2 cut or quantised ones, ")
 
 
 def downloaded(seen: Seen, button: str) -> str:
@@ -198,18 +238,29 @@ def downloaded(seen: Seen, button: str) -> str:
     return str(Path(waiting.value.path()).read_text("utf-8"))
 
 
-def test_downloads_have_what_the_table_shows(opened: Any, file: Path) -> None:
-    seen = opened(file, "#task=sts17&find=good")
-    rows = list(csv.DictReader(io.StringIO(downloaded(seen, "#csv"))))
+def test_downloads_are_the_long_form_of_what_the_table_shows(opened: Any, file: Path) -> None:
+    made = shown()
+    long = [
+        {**entry, **{key: entry[key] and round(entry[key], 4) for key in ("value", "low", "high")}}
+        for entry in long_form(made.results, None, made.statistics)
+    ]
+
+    def in_order(entries: Any) -> list[Any]:
+        return sorted(entries, key=lambda entry: [entry[key] for key in ("encoder", "task", "subset", "metric")])
+
+    seen = opened(file, "#all=1&metrics=1&variants=1")
     entries = json.loads(downloaded(seen, "#json"))
-    records = {r.subset: r for r in full_records() if (r.encoder, r.task) == ("good", "sts17")}
-    assert len(rows) == len(entries) == len(records)
-    for row, entry in zip(rows, entries, strict=True):
-        result = records[entry["subset"]]
-        assert entry["value"] == float(row["value"]) == result.metrics["spearman"]
-        assert (entry["low"], entry["high"]) == (entry["value"] - 1, entry["value"] + 1)
-        assert (entry["is_best"], row["is_best"]) == (True, "true")
-        assert row["fingerprint"] == result.fingerprint and row["dataset_sha256"] == result.dataset.sha256
+    assert in_order(entries) == in_order(long) and list(entries[0]) == list(long[0])
+    rows = list(csv.DictReader(io.StringIO(downloaded(seen, "#csv"))))
+    expected = list(csv.DictReader(io.StringIO(csv_text(long))))
+    numbers = ("value", "low", "high", "p_best", "p_zero")  # 80 or 80.0
+    for row in (*rows, *expected):
+        row.update({key: str(float(row[key])) for key in numbers if row[key]})
+    assert in_order(rows) == in_order(expected)
+    some = json.loads(downloaded(opened(file, "#task=sts17&find=good"), "#json"))
+    assert in_order(some) == in_order(
+        e for e in long if (e["encoder"], e["task"], e["metric"]) == ("good", "sts17", "spearman")
+    )
 
 
 def test_a_number_opens_what_repeats_it(opened: Any) -> None:
@@ -227,6 +278,13 @@ def test_a_number_opens_what_repeats_it(opened: Any) -> None:
     assert seen.page.evaluate("document.activeElement.className") == "num"
     seen.page.locator("#table button.name").first.click()
     assert "memory" in seen.page.inner_text("#details") and "STS avg-same" in seen.page.inner_text("#details")
+    seen.page.keyboard.press("Escape")
+    # Of a set of one's own, whose file no record knows.
+    seen.page.select_option("#task", "retrieval")
+    seen.page.locator("#table .num").nth(1).click()
+    text = seen.page.inner_text("#details")
+    assert "--sets YOUR-SETS.toml" in text and "YOUR-SETS.toml: a file that lists the sets" in text
+    assert "against the highest: p = 0.400, corrected by Holm" in text
 
 
 @pytest.mark.parametrize(("scheme", "viewport"), [("light", WIDE), ("dark", PHONE)])
@@ -246,14 +304,28 @@ def test_dark_and_light(opened: Any) -> None:
     seen = opened(color_scheme="dark")
     assert back(seen) < 150
     seen.page.wait_for_selector(f'#cost-speed svg text[fill="{charts.DARK.ink}"]', state="attached")
+    chart = seen.page.locator("#cost-speed svg")
+    assert chart.evaluate("svg => getComputedStyle(svg).backgroundColor") == "rgba(0, 0, 0, 0)"
+    assert seen.page.locator(f'.chart svg [fill="{charts.LIGHT.background}"]').count() == 0
     seen.page.click("#theme")
     assert back(seen) > 700 and "theme=light" in seen.hash()
+    assert seen.page.locator(f'.chart svg [fill="{charts.DARK.ink}"]').count() == 0
     seen.page.wait_for_selector(f'#cost-speed svg text[fill="{charts.LIGHT.ink}"]', state="attached")
 
 
 def test_a_phone(opened: Any) -> None:
     seen = opened(viewport=PHONE)
     assert seen.page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+    # A long name breaks between its words, and does not run into a number.
+    for place in ("thead th:nth-child(2)", "tbody th"):
+        name = seen.page.locator(f"#pairs-table {place}").first
+        name.evaluate("th => { th.textContent = 'student-transformer' }")
+        assert name.evaluate("th => th.scrollWidth <= th.clientWidth")
+        height = "(th, text) => { th.textContent = text; return th.clientHeight }"
+        assert name.evaluate(height, "student-transformer") == name.evaluate(height, "student- transformer")
+    for selector in ("#verdicts", "#protocols dl"):  # a name above its text
+        columns = seen.page.locator(selector).evaluate("list => getComputedStyle(list).gridTemplateColumns")
+        assert len(columns.split()) == 1
     frame = seen.page.locator("#table .box").bounding_box()
     name = seen.page.locator("#table tbody th").first
     before = name.bounding_box()
@@ -265,12 +337,63 @@ def test_a_phone(opened: Any) -> None:
 
 
 def test_paper(opened: Any) -> None:
+    """It is white, also where dark was chosen, by the system or on the page."""
     seen = opened(color_scheme="dark")
-    seen.page.emulate_media(media="print", color_scheme="dark")
-    assert not seen.page.locator("#theme").is_visible() and not seen.page.locator("#csv").is_visible()
-    assert seen.page.locator("#table table").is_visible()
-    assert seen.page.evaluate("getComputedStyle(document.querySelector('#table .box')).overflowY") == "visible"
-    assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    seen.page.wait_for_selector(f'#cost-speed svg text[fill="{charts.DARK.ink}"]', state="attached")
+    for _ in range(2):
+        seen.page.emulate_media(media="print", color_scheme="dark")
+        assert not seen.page.locator("#theme").is_visible() and not seen.page.locator("#csv").is_visible()
+        assert seen.page.locator("#table table").is_visible()
+        assert seen.page.evaluate("getComputedStyle(document.querySelector('#table .box')).overflowY") == "visible"
+        assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        seen.page.emulate_media(media="screen", color_scheme="dark")
+        seen.page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    seen.page.evaluate(
+        "ink => addEventListener('beforeprint', () => {"
+        " window.ink = document.querySelectorAll(`.chart [fill='${ink}']`).length; })",
+        charts.LIGHT.ink,
+    )
+    seen.page.pdf()
+    assert seen.page.evaluate("window.ink") > 0
+    assert seen.page.locator(f'.chart svg [fill="{charts.LIGHT.ink}"]').count() == 0
+
+
+def test_pairs_and_language_bias(opened: Any, file: Path) -> None:
+    seen = opened()
+    assert seen.texts("#pairs-table thead th") == ["better by", "good", "fast", "poor"]
+    rows = [text.split("\t") for text in seen.texts("#pairs-table tbody tr")]
+    assert [row[0] for row in rows] == ["good", "fast", "poor"]
+    by_pair = seen.page.locator("#pairs-table tbody td").all_inner_texts()
+    # Holm over the three pairs: 0.0001 x 3, 0.0001 x 2 (not below the one before), 0.4.
+    assert (
+        by_pair[1] == "+1.0\np = 0.400" and by_pair[5] == "+39.0\np < 0.001" and by_pair[6] == "\u221240.0\np < 0.001"
+    )
+    assert seen.page.locator("#pairs-table td.apart").count() == 4
+    # Heat maps: two at first; their colours are Python's, half-way to the strongest orange for half of the limit.
+    seen.page.wait_for_selector("#languages-chart svg")
+    assert seen.texts("#bias-tables h3") == ["good", "fast"]
+    half = seen.page.locator("#bias-tables table >> nth=0").locator("tbody tr").first.locator("td").nth(5)
+    assert half.inner_text() == "\u22125.0"
+    assert half.evaluate("cell => getComputedStyle(cell).backgroundColor") == "rgb(213, 168, 126)"
+    # Choosing by keyboard: the focus stays on the box, the chart and the heat maps choose by themselves.
+    box = seen.page.locator("#bias-choice input >> nth=0")
+    box.focus()
+    seen.page.keyboard.press("Space")
+    assert seen.page.evaluate("document.activeElement.value") == "good"
+    assert seen.texts("#bias-tables h3") == ["fast"] and seen.hash() == "#biases=fast"
+    assert seen.page.locator("#languages-choice input:checked").count() == 3
+    seen.page.locator("#bias-choice input >> nth=1").uncheck()
+    assert seen.texts("#bias-tables h3") == [] and seen.page.locator("#bias-none").is_visible()
+    seen.page.locator("#languages-choice input >> nth=0").uncheck()
+    assert seen.page.evaluate("document.activeElement.closest('#languages-choice') != null")
+    again = opened(file, seen.hash())
+    again.page.wait_for_selector("#languages-chart svg")
+    assert again.page.locator("#bias-choice input:checked").count() == 0
+    assert again.page.locator("#languages-choice input:checked").count() == 2
+    assert again.page.locator("#languages-chart svg [aria-label*='good']").count() == 0
+    assert again.page.locator("#languages-chart svg [aria-label*='fast']").count() > 0
+    # A change that leaves the lists as they are leaves their nodes.
+    assert seen.page.locator(".cards [aria-live] select").count() == 0 and seen.console == []
 
 
 def test_without_scripts_there_is_the_table(opened: Any) -> None:
@@ -280,21 +403,50 @@ def test_without_scripts_there_is_the_table(opened: Any) -> None:
     assert not seen.page.locator("#csv").is_visible() and "cannot be told" in seen.page.inner_text("#verdicts")
 
 
-def test_without_charts_it_says_how_to_get_them(opened: Any, tmp_path: Path) -> None:
-    seen = opened(written(tmp_path, shown(), Options(has_charts=False)))
+def test_without_charts_and_almost_without_tests(opened: Any, tmp_path: Path) -> None:
+    results = [r for r in full_records() if r.task == "sts17" or r.subset == "faq"]
+    statistics = {"sts17": statistics_of(results)["sts17"]}
+    # Too few items for a test of these two.
+    entry = statistics["sts17"].entries["fast", "avg-same"]
+    statistics["sts17"].entries["fast", "avg-same"] = replace(entry, p={"spearman": {"good": nan, "poor": 0.0001}})
+    what = replace(shown(results), statistics=statistics)
+    seen = opened(written(tmp_path, what, Options(has_charts=False)), "#set=sts17/avg-same/spearman")
     assert "multilingual-embedding-harness[board]" in seen.page.inner_text("#no-charts")
-    assert not seen.page.locator("#cost").is_visible() and seen.console == []
+    assert seen.hidden("#cost") and seen.hidden("#languages") and seen.hidden("#bias")
+    # Nobody is called the best where someone was not held against the highest.
+    assert seen.page.inner_text("#best .big") == "Highest: good"
+    assert "Not tested" in seen.page.inner_text("#real") and "too few items" in seen.page.inner_text("#real")
+    numbers = seen.page.locator('#table [data-cell$=" 6"]')  # avg-same
+    for number, text in ((0, "the highest"), (1, "too few items for a test"), (2, "against the highest: p < 0.001")):
+        numbers.nth(number).click()
+        assert text in seen.page.inner_text("#details")
+        seen.page.keyboard.press("Escape")
+    seen.page.select_option("#task", "retrieval")
+    assert seen.page.inner_text("#best .big") == "Highest: good"
+    assert "hold no test" in seen.page.inner_text("#real") and seen.hidden("#pairs")
+    seen.page.locator("#table .num").nth(1).click()
+    assert "not tested against the highest" in seen.page.inner_text("#details") and seen.console == []
 
 
 def test_the_bundled_sample_is_another_board(opened: Any, tmp_path: Path) -> None:
+    on_sample = {"good": 10.0, "fast": 20.0, "poor": 90.0}
     results = [
         *full_records(),
-        *(record(name, "korsts", "ko-ko@sample", {"spearman": 50.0}) for name in SCORES),
+        *(sts(name, "avg-same@sample", value, parts=["en-en@sample"]) for name, value in on_sample.items()),
     ]
     seen = opened(written(tmp_path, shown(results), Options(has_charts=False)))
-    assert "ko-ko@sample" not in seen.heads()
+    assert "avg-same@sample" not in seen.heads() and seen.names() == ["good", "fast", "poor"]
     seen.page.select_option("#data-kind", "1")
-    assert seen.heads()[:-3] == ["ko-ko@sample"] and "sample=1" in seen.hash()
+    assert seen.heads()[:-3] == ["avg-same@sample"] and "sample=1" in seen.hash()
+    # With overall ranks of its own.
+    assert seen.names() == ["poor", "fast", "good"]
+    ranks = seen.page.locator("#table tbody tr td:nth-child(2)").all_inner_texts()
+    assert [text.split("\n")[0] for text in ranks] == ["1.0", "2.0", "3.0"]
+    seen.page.locator("details:has(#legend) summary").click()
+    assert "ranks in 1 column (STS avg-same@sample)" in seen.page.inner_text("#legend")
+
+
+OBJECTS = ("constructor", "toString", "__proto__")
 
 
 def test_what_others_wrote_stays_text(opened: Any, tmp_path: Path) -> None:
@@ -306,12 +458,20 @@ def test_what_others_wrote_stays_text(opened: Any, tmp_path: Path) -> None:
         changed = {"spec": f"static:{text}", "hardware": {"processor": text}}
         # What an encoder costs is shown where it is of the weights of the scores.
         results += [replace(one, fingerprint=text, **changed), replace(average, **changed)]  # type: ignore[arg-type]
+    # Names that objects of JavaScript have by themselves: of encoders, and of a set and its metric.
+    for number, name in enumerate(OBJECTS):
+        results.append(record(name, "sts17", "avg-same", {"spearman": 90.0 - number}, parts=["en-en"]))
+        results.append(record(name, "made", name, {"score": 80.0, name: 1.0}, "task:made"))
     what = replace(shown(results), folder=HOSTILE["html"])
-    seen = opened(written(tmp_path, what, Options(title=HOSTILE["html"], note=HOSTILE["html, open"])))
+    seen = opened(
+        written(tmp_path, what, Options(title=HOSTILE["html"], note=HOSTILE["html, open"])), color_scheme="dark"
+    )
     seen.page.wait_for_selector("#cost-speed svg")
-    assert {visible(f"{number:02} {text}") for number, text in enumerate(HOSTILE.values())} == {
-        str(name) for name in seen.page.locator("#table button.name").all_text_contents()
-    }
+    for name in OBJECTS:
+        assert seen.page.locator(f"#cost-speed svg [aria-label^='{name}']").count() > 0
+    assert OBJECTS[0] in seen.page.locator("#cost-speed svg text").all_text_contents()
+    texts = {visible(f"{number:02} {text}") for number, text in enumerate(HOSTILE.values())}
+    assert texts | set(OBJECTS) == {str(name) for name in seen.page.locator("#table button.name").all_text_contents()}
     seen.page.check("#metrics")
     seen.page.select_option("#task", "made")
     for number in (0, 1, 5):
@@ -326,17 +486,55 @@ def test_what_others_wrote_stays_text(opened: Any, tmp_path: Path) -> None:
     assert seen.console == [] and len(seen.requests) == 1
 
 
-def test_many_variants_of_one_name(opened: Any, tmp_path: Path) -> None:
-    """Those whose full vectors were not measured stand by themselves."""
-    seen = opened(written(tmp_path, shown(variants("good", 80.0)), Options(has_charts=False)))
-    assert sorted(seen.names()) == ["good@128", "good@128-binary"] and seen.console == []
+def test_cut_vectors_of_what_was_not_measured(opened: Any, tmp_path: Path) -> None:
+    """They stand by themselves, and are no encoder of their own: not the best, in no pair, not counted."""
+    key = "sts17/avg-same/spearman"
+    cut = [*variants("good", 80.0), replace(sts("good@x", "avg-same", 99.0), base="good")]
+    what = shown([*full_records({"fast": 70.0, "poor": 40.0}), *cut])
+    seen = opened(written(tmp_path, what, Options(has_charts=False)), f"#set={key}&sort={key}")
+    assert seen.names() == ["good@x", "good@128", "good@128-binary", "fast", "poor"]
+    assert seen.page.inner_text("#shown").startswith("2 of 2 encoders, 3 cut or quantised ones, ")
+    assert seen.page.inner_text("#best .big") == "fast" and "best of 2: fast" in seen.page.inner_text("#best").lower()
+    assert "Yes" in seen.page.inner_text("#real") and seen.page.locator("#first option").count() == 2
+    assert "good@128-binary 16 bytes, 7.0 above the highest of full vectors" in seen.page.inner_text("#cheap")
+    seen.page.locator("#table button.name").first.click()  # whose record says not how it was cut
+    assert "made from\ngood\n" in seen.page.inner_text("#details") + "\n" and seen.console == []
 
 
 def test_of_many_encoders_the_first_are_shown(opened: Any, tmp_path: Path) -> None:
     many = {f"e{number:03}": float(number) for number in range(100)}
+    many["e099"] = 98.00001  # above e098 by less than the page shows
     results = [record(name, "sts17", "avg-same", {"spearman": value}, parts=["en-en"]) for name, value in many.items()]
-    seen = opened(written(tmp_path, Shown(results, {}), Options(has_charts=False)))
-    assert seen.names() == [f"e{number:03}" for number in range(99, 49, -1)]
+    # Another p for each pair, from small to large in no order.
+    order = sorted(many, key=lambda name: -many[name])
+    raw = {pair: 1e-7 * (1 + number * 1009 % 4950) for number, pair in enumerate(combinations(order, 2))}
+    entries = {(r.encoder, r.subset): Entry(digest(r), p={"spearman": {}}) for r in results}
+    for pair, p in raw.items():
+        entries[min(pair), "avg-same"].p["spearman"][max(pair)] = p
+    corrected, highest = {}, 0.0
+    for place, pair in enumerate(sorted(raw, key=lambda pair: raw[pair])):
+        highest = max(highest, raw[pair] * (4950 - place))
+        corrected[pair] = f"p = {highest:.3f}" if highest >= 0.001 else "p < 0.001"
+
+    what = Shown(results, {"sts17": Statistics("made-up", 0.95, entries)})
+    seen = opened(written(tmp_path, what, Options(has_charts=False)))
+    assert seen.page.locator("#pairs-table tbody tr").count() == 30
+    texts = seen.page.locator("#pairs-table tbody small").all_inner_texts()
+    shown_pairs = [(a, b) for a in order[:30] for b in order[:30] if a != b]
+    told = [corrected[min(pair, key=order.index), max(pair, key=order.index)] for pair in shown_pairs]
+    assert texts == told and len(set(told)) > 100
+    for first, second in (("e003", "e050"), ("e050", "e003"), ("e097", "e000")):
+        seen.page.select_option("#first", first)
+        seen.page.select_option("#second", second)
+        pair = min((first, second), key=order.index), max((first, second), key=order.index)
+        assert f"({corrected[pair]})" in seen.page.inner_text("#real")
+    # The tests are against the highest, which the page's digits do not tell from the next one.
+    assert seen.page.inner_text("#best .big") == "e099"
+    seen.page.select_option("#first", "e098")
+    seen.page.select_option("#second", "e099")
+    assert "Yes e099 is better by 0.0 points (p < 0.001)" in seen.page.inner_text("#real")
+
+    assert seen.names() == order[:50]
     assert len(json.loads(downloaded(seen, "#json"))) == 100
     assert "100 of 100 encoders" in seen.page.inner_text("#shown")
     seen.page.click("#rest")

@@ -12,9 +12,10 @@ from boards import SCORES, P, full_records, shown, statistics_of, variants
 from result_records import sts
 from speeds import measurement
 
-from harness.board import data as board
+from harness.board import pairs as pairs_of
 from harness.board.biases import biases
-from harness.board.data import BEST, UNTESTED, Shown, board_data
+from harness.board.data import BEST, RESAMPLED, TESTED, UNTESTED, Shown, board_data
+from harness.core.names import Subset
 from harness.report.entries import long_form
 
 
@@ -42,20 +43,23 @@ def test_every_number_is_that_of_the_long_form(data: dict[str, Any]) -> None:
     assert len(found) == len(entries) == sum(len(result.metrics) for result in made.results)
     for entry in entries:
         _, value, low, high, flags, p, place = found[entry["encoder"], entry["task"], entry["subset"], entry["metric"]]
-        assert (value, low, high) == (round(entry["value"], 4), entry["low"], entry["high"])
+        assert (value, low, high) == tuple(round(entry[key], 4) for key in ("value", "low", "high"))
         assert bool(flags & BEST) == bool(entry["is_best"])
         assert p == (entry["p_zero"] if entry["metric"] == "difference" else entry["p_best"])
-        origin, created, n, dataset, _, _ = data["records"][place]
+        assert (entry["is_best"] is None) == (not flags & (BEST | TESTED))
+        origin, time, n, dataset, _, _, protocol, made_for, _ = data["records"][place]
         assert data["origins"][origin][0] == entry["fingerprint"]
-        assert (created, n) == (entry["created"][:10], entry["n"])
+        assert (data["times"][time], n, made_for) == (entry["created"], entry["n"], entry["made_for_language"])
+        signature, resampling = data["protocols"][protocol]
+        assert (signature, resampling if flags & RESAMPLED else None) == (entry["signature"], entry["interval"])
         assert data["data"][dataset] == [entry["dataset"], entry["dataset_sha256"]]
 
 
 def test_pairs_are_corrected_over_the_pairs_of_a_column(data: dict[str, Any]) -> None:
-    _, _, pairs = column(data, "sts17", "avg-same", "spearman")
-    names = [data["encoders"][place]["name"] for place in pairs["of"]]
-    assert names == sorted(SCORES)
-    raw = [P[pair] for pair in combinations(names, 2)]
+    _, cells, pairs = column(data, "sts17", "avg-same", "spearman")
+    names = [data["encoders"][cell[0]]["name"] for cell in cells if not data["encoders"][cell[0]]["made_from"]]
+    assert names == ["good", "fast", "poor"]
+    raw = [P[min(pair), max(pair)] for pair in combinations(names, 2)]
     # Holm by hand: the k-th smallest times the number that are not smaller, never below an earlier one.
     expected, highest = [0.0] * 3, 0.0
     for rank, place in enumerate(sorted(range(3), key=lambda i: raw[i])):
@@ -67,20 +71,20 @@ def test_pairs_are_corrected_over_the_pairs_of_a_column(data: dict[str, Any]) ->
 
 def test_variants_are_under_their_encoder_and_rank_nowhere(data: dict[str, Any]) -> None:
     by_name = {encoder["name"]: encoder for encoder in data["encoders"]}
-    good = [encoder["name"] for encoder in data["encoders"]].index("good")
-    assert by_name["good@128-binary"]["base"] == good
+    assert by_name["good@128-binary"]["made_from"] == "good"
     assert by_name["good@128-binary"]["reduced"] == [128, "binary", 16]
-    assert by_name["good"]["base"] is None
+    assert by_name["good"]["made_from"] is None
     _, cells, _ = column(data, "sts17", "avg-same", "spearman")
     assert not any(cell[4] & BEST for cell in cells if "@" in data["encoders"][cell[0]]["name"])
-    assert not any("@" in data["encoders"][place]["name"] for place in data["ranks"])
+    assert not any("@" in data["encoders"][place]["name"] for place in data["ranks"]["measured"]["by_encoder"])
 
 
 def test_commands_name_encoder_task_set_and_folder(data: dict[str, Any]) -> None:
     known, cells, _ = column(data, "tatoeba", "tur", "accuracy_xx_en")
     [cell] = [cell for cell in cells if data["encoders"][cell[0]]["name"] == "fast"]
     line = data["commands"][data["records"][cell[6]][4]]
-    assert f" --subset {known['choose']}".join(line) == (
+    assert "quoted" not in known
+    assert f" --subset {known['subset']}".join(line) == (
         "leaderboard run --encoder fast --task tatoeba --subset tur --results results --fresh"
     )
 
@@ -123,18 +127,29 @@ def test_speeds_of_another_machine_are_marked() -> None:
     made = shown()
     other = {"processor": "Another CPU", "cores": 64}
     measured = [replace(one, hardware=other) if one.encoder == "poor" else one for one in made.measured]
-    of = board_data(replace(made, measured=[*measured, measurement("unknown", 1.0)]))["costs"]["of"]
+    of = board_data(replace(made, measured=[*measured, measurement("unknown", 1.0)]))["costs"]["by_encoder"]
     names = [encoder["name"] for encoder in board_data(made)["encoders"]]
     assert {names[place]: one["alike"] for place, one in of.items()} == {"good": True, "fast": True, "poor": False}
     speed = of[names.index("fast")]["speed"]
     assert speed == [10_000, pytest.approx(8333), pytest.approx(11110)]
 
 
-def test_too_many_pairs_are_left_out_but_for_what_stands_for_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(board, "_PAIRS", 10)
+@pytest.mark.parametrize("room", [5, 20])
+def test_of_too_many_pairs_those_of_what_stands_for_a_task_come_first(
+    monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    monkeypatch.setattr(pairs_of, "MOST", room)
     made = board_data(shown())
-    for known, pairs in zip(made["columns"], made["pairs"], strict=True):
-        assert (pairs is None) == (not known.get("headline")) or known["kind"] == "difference"
+    there = [c for c, pairs in zip(made["columns"], made["pairs"], strict=True) if pairs]
+    absent = [c for c, pairs in zip(made["columns"], made["pairs"], strict=True) if pairs is False]
+    assert len(there) == room // 3 and sum(len(pairs["p"]) for pairs in made["pairs"] if pairs) <= room
+    assert all(c.get("headline") for c in there) == (room == 5) and absent
+    assert sum(bool(c.get("headline")) for c in absent) == (3 if room == 5 else 0)
+
+
+def test_what_ranks_nobody_has_no_pairs(data: dict[str, Any]) -> None:
+    _, _, pairs = column(data, "language-bias", "ten@deepl", "difference")
+    assert pairs is None
 
 
 def test_it_is_json() -> None:
@@ -146,13 +161,64 @@ def test_statistics_of_another_level() -> None:
     results = full_records()
     strict = {task: replace(known, level=0.99) for task, known in statistics_of(results).items()}
     made = board_data(Shown(results, strict))
-    assert (made["level"], made["alpha"]) == (0.99, 0.01)
+    assert {(task["level"], task["alpha"]) for task in made["tasks"]} == {(0.99, 0.01)}
+    strict["tatoeba"] = replace(strict["tatoeba"], level=0.9)
+    levels = {task["name"]: task["level"] for task in board_data(Shown(results, strict))["tasks"]}
+    assert (levels["tatoeba"], levels["sts17"]) == (0.9, 0.99)
 
 
 def test_language_bias_of_each_encoder() -> None:
     made = shown()
     names = [encoder["name"] for encoder in board_data(made)["encoders"]]
-    [found] = biases(made.results, made.statistics, {name: place for place, name in enumerate(names)})
+    made_of = biases(made.results, made.statistics, {name: place for place, name in enumerate(names)})
+    [found] = made_of["groups"]
     assert (found["task"], found["group"]) == ("language-bias", "ten@deepl")
-    assert sorted(names[one["encoder"]] for one in found["of"]) == sorted(SCORES)
-    assert all(one["cost"][0][5] == -5.0 and len(one["sets"]) == len(one["shift"]) == 6 for one in found["of"])
+    assert sorted(names[one["encoder"]] for one in found["matrices"]) == sorted(SCORES)
+    for one in found["matrices"]:
+        assert len(one["sets"]) == len(one["shift"]) == 6
+        value, paint = one["cost"][0][5]
+        # Half-way between the middle (247, 247, 247) and the strongest orange (179, 88, 6).
+        assert value == -5.0 and made_of["paints"][paint] == ["#d5a87e", "#000000"]
+
+
+def test_who_leads_by_less_than_is_shown_is_the_tests_leader() -> None:
+    """Of equal numbers on the page the higher one leads, not the first by name."""
+    results = [sts("a", "en-en", 80.0), sts("b", "en-en", 80.00001), sts("c", "en-en", 10.0)]
+    made = board_data(Shown(results, {}))
+    known, cells, _ = column(made, "sts17", "en-en", "spearman")
+    assert [cell[:2] for cell in cells] == [[1, 80.0], [0, 80.0], [2, 10.0]] and known["leader"] == 1
+    assert [bool(cell[4] & UNTESTED) for cell in cells] == [False, True, True]
+
+
+def test_cut_vectors_lead_nowhere_also_without_their_encoder() -> None:
+    cut = replace(sts("b@128", "en-en", 90.0), base="b")
+    made = board_data(Shown([sts("a", "en-en", 80.0), cut], {}))
+    known, _, _ = column(made, "sts17", "en-en", "spearman")
+    assert made["encoders"][known["leader"]]["name"] == "a"
+    assert made["encoders"][1]["made_from"] == "b" and made["encoders"][1]["reduced"] is None
+    alone, _, _ = column(board_data(Shown([cut], {})), "sts17", "en-en", "spearman")
+    assert "leader" not in alone and "verdict" not in alone
+
+
+def test_each_record_has_its_own_protocol() -> None:
+    one, other = sts("one", "en-en", 80.0), sts("two", "en-en", 70.0, signature="task:sts17|other")
+    both = Shown([one, other], statistics_of([other]))
+    made = board_data(both)
+    _, cells, _ = column(made, "sts17", "en-en", "spearman")
+    found = {made["encoders"][cell[0]]["name"]: made["protocols"][made["records"][cell[6]][6]] for cell in cells}
+    assert found == {"one": [one.signature, None], "two": ["task:sts17|other", "made-up"]}
+
+
+def test_overall_ranks_of_the_sample_are_its_own() -> None:
+    scores = {"good": (90.0, 20.0), "poor": (10.0, 80.0)}
+    results = [
+        sts(n, s, v) for n, values in scores.items() for s, v in zip(("en-en", "en-en@sample"), values, strict=True)
+    ]
+    made = board_data(Shown(results, {}))
+    first = {part: min(of["by_encoder"], key=lambda e: of["by_encoder"][e][0]) for part, of in made["ranks"].items()}
+    assert {part: made["encoders"][place]["name"] for part, place in first.items()} == {
+        "measured": "good",
+        "sample": "poor",
+    }
+    for part, of in made["ranks"].items():
+        assert [Subset.parse(label.split()[1]).is_sample for label in of["columns"]] == [part == "sample"]

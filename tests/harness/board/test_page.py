@@ -115,6 +115,15 @@ def test_charts_come_without_a_wider_policy() -> None:
     assert "unsafe" not in policy and len(programs) == 2 and all(hash_of(text) in policy for text in programs)
     made = data_of(text)["charts"]
     assert {kind for drawn in made["cost"].values() for kind in drawn} == {"speed", "disk", "bytes"}
+    # Colours of a theme are put in the places of the other's, there and back.
+    assert len({*made["dark"], *made["dark"].values()}) == 2 * len(made["dark"]) > 10
+
+
+def test_what_is_drawn_later_is_hidden_until_then() -> None:
+    tags = Parts(page(shown(), PLAIN)).tags
+    sections = {of["id"]: of for tag, of in tags if tag == "section" and "id" in of}
+    for name in ("cost", "languages", "pairs", "bias"):
+        assert "hidden" in sections[name] and "class" not in sections[name]
 
 
 @needs_extra
@@ -310,8 +319,8 @@ def test_links_lead_to_the_record(here: Path) -> None:
         for cell in cells:
             line = data["records"][cell[6]][5]
             file = Path("results/records") / names[cell[0]] / f"{known['task']}.json"
-            # These records stand on one line of their file.
-            assert line in (0, 1) and file.is_file()
+            # These files are one line each, in which no record has a line of its own.
+            assert line == 0 and file.is_file()
 
 
 def test_the_line_of_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -398,4 +407,4 @@ def test_the_page_of_the_committed_results_is_small(tmp_path: Path) -> None:
 
 def test_no_statistics_and_no_speeds() -> None:
     data = data_of(page(Shown([sts("one", "en-en", 80.0)], {"sts17": Statistics()}), PLAIN))
-    assert data["costs"]["of"] == {} and data["biases"] == []
+    assert data["costs"]["by_encoder"] == {} and data["biases"]["groups"] == []

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import nan
 
 from boards import full_records, shown, statistics_of
 from result_records import record, sts
 
-from harness.board.verdicts import verdict
+from harness.board.verdicts import best_of, verdict
 from harness.results.records import Result
 from harness.results.statistics import Entry, Statistics, digest
 from harness.statistics.board import Board
@@ -18,7 +19,13 @@ BIAS = ("language-bias", "ten@deepl", "difference")
 
 
 def said(results: list[Result], statistics: dict[str, Statistics], key: tuple[str, str, str] = STS) -> str:
-    return verdict(Board(results, statistics), key, facts_of(results, shown().measured))
+    found = verdict(Board(results, statistics), key, facts_of(results, shown().measured))
+    assert found is None or found.name in {result.encoder for result in results}
+    return str(found or "")
+
+
+def best(results: list[Result], statistics: dict[str, Statistics]) -> list[str]:
+    return best_of(Board(results, statistics), STS)
 
 
 def test_a_tie_is_said() -> None:
@@ -26,6 +33,7 @@ def test_a_tie_is_said() -> None:
     assert said(results, statistics_of(results)) == (
         "highest: good (81.0); cannot be told from it: fast (faster); worse: poor (p < 0.05)"
     )
+    assert best(results, statistics_of(results)) == ["good", "fast"]
 
 
 def test_the_best_of_all() -> None:
@@ -36,11 +44,23 @@ def test_the_best_of_all() -> None:
 def test_untested_is_no_best() -> None:
     results = full_records()
     assert said(results, {}) == "highest: good (81.0); not tested, so none can be called the best"
+    assert best(results, {}) == []
 
 
 def test_some_untested() -> None:
     results = [*full_records(), sts("apart", "avg-same", 10.0)]
     assert said(results, statistics_of(results)).endswith("; not tested against it: apart")
+    assert best(results, statistics_of(results)) == []
+
+
+def test_too_few_items_are_no_test() -> None:
+    results = full_records()
+    statistics = statistics_of(results)
+    key = ("fast", "avg-same")
+    entry = statistics["sts17"].entries[key]
+    statistics["sts17"].entries[key] = replace(entry, p={**entry.p, "spearman": {"good": nan, "poor": 0.0001}})
+    assert said(results, statistics).endswith("; not tested against it: fast")
+    assert best(results, statistics) == []
 
 
 def test_equal_values() -> None:
@@ -48,6 +68,13 @@ def test_equal_values() -> None:
     found = said(results, statistics_of(results))
     # The leader of equal ones is the first by name.
     assert found == "highest: fast (81.0); with the same value: good; worse: poor (p < 0.05)"
+    assert best(results, statistics_of(results)) == ["fast", "good"]
+
+
+def test_a_name_that_stands_in_the_words_before_it() -> None:
+    results = [sts("h", "avg-same", 80.0), sts("e", "avg-same", 70.0)]
+    found = verdict(Board(results, {}), STS, facts_of(results, ()))
+    assert found and found[:2] == ("highest: ", "h")
 
 
 def test_one_encoder_alone() -> None:
