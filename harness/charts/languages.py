@@ -125,6 +125,8 @@ def _families(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     if len(single) > 1:
         for family in single:
             best.setdefault(OTHER, {}).update(best.pop(family))
+    if list(best) == [OTHER]:
+        best = {"": best[OTHER]}  # the only family needs no name
     ordered = sorted(best.items(), key=lambda item: (item[0] == OTHER, -len(item[1]), item[0]))
     return {family: sorted(scores, key=lambda name: (-scores[name], name)) for family, scores in ordered}
 
