@@ -150,6 +150,7 @@ COST_LIMIT, SHIFT_LIMIT = 10.0, 20.0
 _Colour = tuple[int, int, int]
 # Orange and blue of ColorBrewer's PuOr and RdBu: told apart with any kind of colour vision.
 _BELOW, _MIDDLE, _ABOVE = (179, 88, 6), (247, 247, 247), (33, 102, 172)
+_DARK = (20, 23, 28)  # in the place of the middle: `--back` of the page for a browser
 
 
 def heat_map(joining: JoiningValues, title: str) -> str:
@@ -200,9 +201,12 @@ def _cell(x: int, y: int, value: float, limit: float) -> list[str]:
     return [_rectangle(x, y, colour), _text(x + _CELL // 2, y + 17, text, f' fill="{ink}"')]
 
 
-def paint(value: float, limit: float) -> tuple[str, str]:
-    """The colour of a value and that of its text, as `#rrggbb`: orange below zero, blue above."""
-    colour = _diverging(value / limit)
+def paint(value: float, limit: float, *, is_dark: bool = False) -> tuple[str, str]:
+    """The colour of a value and that of its text, as `#rrggbb`: orange below zero, blue above.
+
+    Zero is nearly white; in the dark it has the colour of the page for a browser.
+    """
+    colour = _diverging(value / limit, _DARK if is_dark else _MIDDLE)
     return f"#{bytes(colour).hex()}", _readable_on(colour)
 
 
@@ -221,11 +225,11 @@ def _legend(y: int, limit: float, what: str, unit: str) -> list[str]:
     ]
 
 
-def _diverging(share: float) -> _Colour:
+def _diverging(share: float, middle: _Colour = _MIDDLE) -> _Colour:
     """From -1 or less over 0 to 1 or more."""
     end = _BELOW if share < 0 else _ABOVE
     weight = min(abs(share), 1.0)
-    red, green, blue = (round(m + weight * (e - m)) for m, e in zip(_MIDDLE, end, strict=True))
+    red, green, blue = (round(m + weight * (e - m)) for m, e in zip(middle, end, strict=True))
     return red, green, blue
 
 
