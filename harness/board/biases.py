@@ -20,15 +20,19 @@ def biases(
     """A matrix of each encoder, of the largest group of sets that was joined; real data before the bundled sample.
 
     Keys: `groups`: a list of task, group and `matrices`, each of an encoder (its place), `sets`, `cost` (a row and a
-    column for each set) and `shift`; a number is `[value, paint]`, and `paints` has the colours of cell and text.
+    column for each set) and `shift`; a number is `[value, paint]`, and `paints` has the colours of cell and text, in
+    the light and in the dark.
 
     Raises:
         InputError: stored costs or shifts are no numbers, or not one a set.
     """
-    paints: Places[tuple[str, str]] = Places()
+    paints: Places[tuple[str, ...]] = Places()
 
     def painted(values: Sequence[float], limit: float) -> list[list[float]]:
-        return [[round(value, _DIGITS), paints.of(paint(value, limit))] for value in values]
+        return [
+            [round(value, _DIGITS), paints.of(paint(value, limit) + paint(value, limit, is_dark=True))]
+            for value in values
+        ]
 
     groups = []
     for part in split_sample([result for result in results if result.base is None]):

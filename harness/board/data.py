@@ -6,7 +6,9 @@ objects with keys, since a page of many encoders has tens of thousands of number
 
 - `encoders`: an object each; elsewhere an encoder is a number, its place in this list.
 - `columns`: an object each: task, subset and metric, with all that is said of it; `leader`: the highest of full
-  vectors; `best`: those that may be called the best; `verdict`: a sentence in three parts, the second one a name.
+  vectors; `best`: those that may be called the best; `verdict`: a sentence in three parts, the second one a name;
+  `unmeasured`: encoders of full vectors that lack it. Of a difference `nearest`: encoders, the nearest to zero first;
+  `zero`: those that cannot be told from zero.
 - `cells`: by column, the highest first, `[encoder, value, low, high, flags, p, record]`; flags: `BEST` and so on; p:
   against the highest, corrected by Holm over the encoders (of a difference: against zero).
 - `pairs`: by column, tests of all pairs of full vectors in the order of the cells (see `harness.board.pairs`).
@@ -29,7 +31,7 @@ from typing import Any
 from harness.board.costs import costs
 from harness.board.pairs import P_DIGITS, all_pairs
 from harness.board.records import Records
-from harness.board.verdicts import best_of, order, verdict
+from harness.board.verdicts import against_zero, best_of, order, verdict
 from harness.core.names import Subset
 from harness.protocol.described import (
     described,
@@ -44,6 +46,7 @@ from harness.protocol.described import (
 )
 from harness.protocol.languages import is_made_for, languages_of
 from harness.protocol.task import Task
+from harness.report.figures import shortened
 from harness.report.headlines import one_each
 from harness.report.tables import footnotes, is_floor, split_sample
 from harness.results.records import Result
@@ -58,6 +61,7 @@ BEST, OTHER_LANGUAGE, UNTESTED, TESTED, RESAMPLED = 1, 2, 4, 8, 16
 against the highest; was held against it (with too few items without a p); the interval or the tests of the column are
 by the resampling of its record."""
 _DIGITS = 4
+_LISTED = 6
 
 
 @dataclass(frozen=True)
@@ -92,8 +96,9 @@ def board_data(shown: Shown) -> dict[str, Any]:
     ranks: dict[str, Any] = {}
     for part, board in parts:
         headings = {key: column.label for column, key in one_each([r for r in part if r.base is None])}
+        everyone = sorted({result.encoder for result in part if result.base is None})
         for key in _keys(part):
-            columns.append(_column(board, key, headings.get(key, ""), facts, places))
+            columns.append(_column(board, key, headings.get(key, ""), facts, places, everyone))
             cells.append([_cell(board, key, result, places, records) for result in order(board, key)])
             keys.append((board, key, key in headings))
         labels = {key: column["label"] for (_, key, _), column in zip(keys, columns, strict=True)}
@@ -138,14 +143,23 @@ def _keys(results: Sequence[Result]) -> list[Key]:
 
 
 def _column(
-    board: Board, key: Key, headline: str, facts: Mapping[str, Facts], places: Mapping[str, int]
+    board: Board,
+    key: Key,
+    headline: str,
+    facts: Mapping[str, Facts],
+    places: Mapping[str, int],
+    everyone: Sequence[str],
 ) -> dict[str, Any]:
-    """What is said of a column; what is empty or false is left out."""
+    """What is said of a column; what is empty or false is left out. `everyone`: all encoders of full vectors."""
     task, subset, metric = key
     known, results = metric_of(task, metric), order(board, key)
     base, tag = Subset.parse(subset)
     full = [result.encoder for result in results if result.base is None]
-    said = verdict(board, key, facts) if known.is_main or headline else None
+    said = list(verdict(board, key, facts) or ()) if known.is_main or headline else []
+    unmeasured = [encoder for encoder in everyone if encoder not in full]
+    if said and unmeasured:
+        said[-1] += f"; not measured: {shortened(unmeasured, _LISTED)}"
+    zero = against_zero(board, key) if known.kind == "difference" else None
     column = {
         "task": task,
         "subset": subset,
@@ -163,7 +177,10 @@ def _column(
         "languages": sorted(frozenset().union(*map(languages_of, results))),
         "leader": places[full[0]] if known.is_ranked and full else None,
         "best": [places[encoder] for encoder in best_of(board, key)],
-        "verdict": list(said) if said else "",
+        "nearest": [places[encoder] for encoder in zero.nearest] if zero else [],
+        "zero": [places[encoder] for encoder in zero.same] if zero else [],
+        "unmeasured": [places[encoder] for encoder in unmeasured],
+        "verdict": said,
         "quoted": quote(subset) if quote(subset) != subset else "",
     }
     return {name: value for name, value in column.items() if value is not False and value not in (None, "", [])}

@@ -45,7 +45,7 @@ def verdict(board: Board, key: Key, facts: Mapping[str, Facts]) -> Verdict | Non
         return None
     known = metric_of(task, metric)
     if known.kind == "difference":
-        return _against_zero(board, of_full, metric)
+        return _of_difference(board, key, of_full)
     if not known.is_ranked:
         return None
     answer = _answer(board, key, of_full)
@@ -87,19 +87,41 @@ def _answer(board: Board, key: Key, results: Mapping[str, Result]) -> Answer:
     return Answer(task, metric, (subset,), n, tuple(contenders), standing, board.statistics(task).alpha)
 
 
-def _against_zero(board: Board, results: Mapping[str, Result], metric: str) -> Verdict:
-    """Of a difference: which encoders' is not zero by the tests, the nearest to zero first."""
+class AgainstZero(NamedTuple):
+    """Encoders of full vectors by a difference, the nearest to zero first.
+
+    Attributes:
+        nearest: all.
+        same, other, untested: of these those that cannot be told from zero, are not zero, or were not tested.
+    """
+
+    nearest: list[str]
+    same: list[str]
+    other: list[str]
+    untested: list[str]
+
+
+def against_zero(board: Board, key: Key) -> AgainstZero:
+    """What the tests say of a difference."""
+    task, _, metric = key
+    results = {result.encoder: result for result in order(board, key) if result.base is None}
     nearest = sorted(results, key=lambda encoder: (abs(results[encoder].metrics[metric]), encoder))
     p = {encoder: board.p_zero(results[encoder], metric) for encoder in nearest}
-    alpha = board.statistics(results[nearest[0]].task).alpha
+    alpha = board.statistics(task).alpha
     other = [e for e in nearest if (value := p[e]) is not None and value < alpha]
     same = [e for e in nearest if (value := p[e]) is not None and value >= alpha]
-    untested = [e for e in nearest if e not in other and e not in same]
+    return AgainstZero(nearest, same, other, [e for e in nearest if e not in other and e not in same])
+
+
+def _of_difference(board: Board, key: Key, results: Mapping[str, Result]) -> Verdict:
+    """Which encoders' difference is not zero by the tests, the nearest to zero first."""
+    task, _, metric = key
+    nearest, same, other, untested = against_zero(board, key)
     parts = [""]
     if same:
         parts.append(f"cannot be told from zero: {_named(same, results, metric)}")
     if other:
-        parts.append(f"not zero: {_named(other, results, metric)} (p < {alpha:g})")
+        parts.append(f"not zero: {_named(other, results, metric)} (p < {board.statistics(task).alpha:g})")
     if untested:
         parts.append(f"not tested: {_named(untested, results, metric)}")
     first = _named(nearest[:1], results, metric).removeprefix(nearest[0])

@@ -1,5 +1,6 @@
 // What people ask first, answered from the chosen score; and a sentence for every score that is shown.
 const MANY = 12;
+const NO_RESULTS = "No results for this choice.";
 
 function drawChoice() {
   const columns = ofData();
@@ -9,28 +10,36 @@ function drawChoice() {
   const codes = [...new Set(ofTask.flatMap((column) => column.languages))].filter((code) =>
     ofTask.some((column) => isOn(column, code)),
   );
-  if (state.lang && !codes.includes(state.lang)) codes.push(state.lang);
   const entries = codes
     .map((code) => [code, `${languageName(code)} (${code})`])
     .sort((a, b) => a[1].localeCompare(b[1], "en"));
   options($("lang"), [["", "all languages"], ...entries], state.lang);
-  const ranked = shownColumns().columns.filter(hasLeader);
+  // Below its task a score needs no name of it.
+  const text = ({ label, subset, heading, name }) =>
+    (state.task ? `${subset} ${heading}` : label) + (name ? ` (${name})` : "");
   options(
     $("set"),
-    ranked.map((column) => [column.id, column.label + (column.name ? ` (${column.name})` : "")]),
+    shownColumns()
+      .columns.filter(hasAnswer)
+      .map((column) => [column.id, text(column)]),
     focus()?.id ?? "",
   );
+  $("lost").hidden = !lost;
+  $("lost").textContent = lost
+    ? `${state.task ? taskOf[state.task].title : "The page"} has no set on ${languageName(lost)} alone: all languages are shown.`
+    : "";
   $("data-label").hidden = !(hasReal && hasSample);
   $("data-kind").value = state.sample;
 }
 
 function drawAnswers() {
   const column = focus();
+  $("best-head").textContent = column && isDifference(column) ? "Which is least biased?" : "Which is best?";
   if (!column) {
-    for (const id of ["best", "cheap", "real"]) fill(id, element("p", {}, "Nothing is measured on this choice."));
+    for (const id of ["best", "cheap", "real"]) fill(id, element("p", {}, NO_RESULTS));
     return;
   }
-  const leader = column.of.get(column.leader);
+  const leader = firstOf(column);
   fill(
     "best",
     element("p", { class: "big" }, bestNames(column)),
@@ -48,25 +57,28 @@ function drawAnswers() {
   drawPair(column);
 }
 
-// Who is called the best; where the tests call nobody that, who is the highest.
+// Who is called the best (whose difference cannot be told from zero); where the tests call nobody that, who is first.
 function bestNames(column) {
-  const names = (column.best ?? []).map((place) => data.encoders[place].name);
-  if (!names.length) return `Highest: ${data.encoders[column.leader].name}`;
+  const places = (isDifference(column) ? column.zero : column.best) ?? [];
+  const names = places.map((place) => data.encoders[place].name);
+  const first = data.encoders[firstOf(column).encoder].name;
+  if (!names.length) return isDifference(column) ? `Nearest to zero: ${first}` : `Highest: ${first}`;
   const few = names.length > 3 ? [...names.slice(0, 3), `${names.length - 3} more`] : names;
   return few.length > 1 ? `${few.slice(0, -1).join(", ")} or ${few.at(-1)}` : few[0];
 }
 
-// How far a score is from the highest; cut vectors may lie above it.
-function fromHighest(cell, leader) {
-  const below = leader.value - cell.value;
-  if (cell.encoder === leader.encoder) return "the highest score";
-  return below < 0 ? `${fixed(-below, 1)} above the highest of full vectors` : `${fixed(below, 1)} below`;
+// How far a score is from the first; cut vectors may lie above the highest.
+function fromFirst(column, cell) {
+  const far = distance(column, cell);
+  if (isDifference(column)) return `${score(cell.value, column.kind)} points`;
+  if (cell.encoder === column.leader) return "the highest score";
+  return far < 0 ? `${fixed(-far, 1)} points above the highest of full vectors` : `${fixed(far, 1)} points lower`;
 }
 
 function drawCheapest(column, leader) {
   const within = parseFloat(state.within);
   const near = column.cells
-    .filter((cell) => leader.value - cell.value <= within + 1e-9)
+    .filter((cell) => distance(column, cell) <= within + 1e-9)
     .map((cell) => ({ ...cell, of: data.encoders[cell.encoder] }));
   const alike = near.filter((cell) => cell.of.cost?.alike && cell.of.cost.scores && cell.of.cost.speed);
   const sized = near.filter((cell) => cell.of.cost?.scores && cell.of.cost.size != null);
@@ -77,7 +89,7 @@ function drawCheapest(column, leader) {
     cell
       ? [
           element("dt", {}, what),
-          element("dd", {}, element("strong", {}, cell.of.name), ` ${text}, ${fromHighest(cell, leader)}`),
+          element("dd", {}, element("strong", {}, cell.of.name), ` ${text}, ${fromFirst(column, cell)}`),
         ]
       : [];
   const fastest = least(alike, (cell) => -cell.of.cost.speed[0]);
@@ -97,19 +109,16 @@ function drawCheapest(column, leader) {
     element(
       "p",
       { class: "notes" },
-      `${n} ${n === 1 ? "encoder has" : "encoders have"} ${score(leader.value - within, column.kind)} or more on ${column.label}.`,
+      `Of ${ranking(column).length} encoders with full vectors ${n} ${n === 1 ? "has" : "have"} ` +
+        (isDifference(column)
+          ? `a difference of ${score(Math.abs(leader.value) + within)} or less in size on ${column.label}.`
+          : `${score(leader.value - within, column.kind)} or more on ${column.label}.`),
     ),
   );
 }
 
 function drawPair(column) {
-  const cells = ranking(column);
-  const names = cells.map((cell) => data.encoders[cell.encoder].name);
-  const first = names.includes(state.first) ? state.first : names[0];
-  const second =
-    names.includes(state.second) && state.second !== first
-      ? state.second
-      : (names.find((name) => name !== first) ?? "");
+  const { names, first, second } = compared(column);
   options(
     $("first"),
     names.map((name) => [name, name]),
@@ -120,9 +129,11 @@ function drawPair(column) {
     names.map((name) => [name, name]),
     second,
   );
+  if (!second) return fill("real", element("p", {}, "There is nothing to compare it with."));
+  if (isDifference(column)) return drawZeros(column, [first, second]);
+  const cells = ranking(column);
   const [i, j] = [first, second].map((name) => names.indexOf(name));
   const [a, b] = [cells[i], cells[j]];
-  if (!b) return fill("real", element("p", {}, "There is nothing to compare it with."));
   const difference = a.value - b.value;
   // Against the highest the test is that of the sentences and marks: fewer tests are corrected together.
   const leader = column.of.get(column.leader);
@@ -134,7 +145,7 @@ function drawPair(column) {
       ? element("span", { class: "tag no" }, "Not tested")
       : isReal
         ? element("span", { class: "tag yes" }, "Yes")
-        : element("span", { class: "tag no" }, "Cannot be told");
+        : element("span", { class: "tag no" }, "Not proven");
   const better = i < j ? first : second; // in full precision
   const said = isReal
     ? [element("strong", {}, better), ` is better by ${fixed(Math.abs(difference), 1)} points (${p(value)})`]
@@ -153,6 +164,28 @@ function drawPair(column) {
         : [`Paired randomisation test, corrected by Holm over the ${among}.`]),
     ),
   );
+}
+
+// Differences are held against zero, and not against each other.
+function drawZeros(column, names) {
+  const cells = names.map((name) => column.of.get(placeOf.get(name)));
+  fill(
+    "real",
+    element("p", {}, element("span", { class: "tag no" }, "Not tested"), " Each is tested against zero alone, corrected by Holm over the encoders:"),
+    element(
+      "dl",
+      { class: "cheap" },
+      ...cells.flatMap((cell, place) => [
+        element("dt", {}, names[place]),
+        element("dd", {}, `${score(cell.value, column.kind)}, ${againstZero(column, cell)}`),
+      ]),
+    ),
+  );
+}
+
+function againstZero(column, cell) {
+  if (cell.p == null) return "not tested";
+  return `${cell.p < alphaOf(column) ? "not zero" : "cannot be told from zero"} (${p(cell.p)})`;
 }
 
 // Why there is no test of two encoders; `other`: the one that was to be held against the highest, if one was.
@@ -176,7 +209,7 @@ function drawVerdicts() {
     "verdicts",
     ...(lines.length
       ? lines
-      : [element("dt", {}, "\u2013"), element("dd", {}, "Nothing that ranks encoders is measured on this choice.")]),
+      : [element("dt", {}, "\u2013"), element("dd", {}, NO_RESULTS)]),
   );
   $("more-verdicts").hidden = said.length <= MANY;
   $("more-verdicts").textContent = `And ${said.length - MANY} more scores: choose a language, or one score above.`;

@@ -56,17 +56,24 @@ async function draw(where, spec, encoders = null) {
 
 const COSTS_DRAWN = { speed: "cost-speed", disk: "cost-disk", bytes: "cost-bytes" };
 
-// Of the chosen score, else of its task's average: never of another task.
+// Of the chosen score alone; where that has no chart, a line names one of its task that has.
 function drawCosts() {
-  const now = focus();
-  const charted = ofData().filter((column) => data.charts.cost[column.place] && column.task === now?.task);
-  const column = charted.find((one) => one === now) ?? broadest(charted);
-  $("cost").hidden = !column;
-  if (!column) return;
+  const column = focus();
+  const charted = ofData().filter((one) => data.charts.cost[one.place] && one.task === column?.task);
+  $("cost").hidden = !charted.length;
+  if (!charted.length) return;
+  if (!charted.includes(column)) {
+    const alike = charted.filter((one) => one.metric === column.metric);
+    const other = alike.find((one) => one.headline) ?? broadest(alike) ?? broadest(charted);
+    for (const where of Object.values(COSTS_DRAWN)) $(where).hidden = true;
+    $("cost-note").textContent = `${column.label} has no chart${column.average ? "" : ", since single sets have none"}; ${other.label} has one.`;
+    return;
+  }
   const specs = data.charts.cost[column.place];
   const hasCut = [...column.of.keys()].some((place) => data.encoders[place].reduced);
   $("cost-note").textContent =
-    `${column.label}${column === now ? "" : ", since single sets have no chart"}. The line joins the encoders that no other one beats in both.` +
+    `${column.label}. The line joins the encoders that no other one beats in both.` +
+    (column.unmeasured ? ` Not measured on it: ${namesOf(column.unmeasured)}.` : "") +
     (specs.speed ? ` Speed: only what was measured on ${data.charts.setup[column.place]}.` : "") +
     (hasCut ? " Small points: cut and quantised vectors." : "");
   for (const [kind, where] of Object.entries(COSTS_DRAWN)) {
@@ -75,8 +82,35 @@ function drawCosts() {
   }
 }
 
+// At first those that the answers name: the best, and the two that are compared.
+function answered(encoders) {
+  const column = focus();
+  if (!column) return encoders.slice(0, 3);
+  const { first, second } = compared(column);
+  const best = (isDifference(column) ? column.zero : column.best) ?? [firstOf(column).encoder];
+  const names = new Set([...best.slice(0, 3).map((place) => data.encoders[place].name), first, second]);
+  const found = encoders.filter((name) => names.has(name));
+  return found.length ? found : encoders.slice(0, 3);
+}
+
+// The chosen language's name in bold.
+function markLanguage(column) {
+  const names = ofData()
+    .filter((one) => state.lang && one.task === column.task && isOn(one, state.lang))
+    .map((one) => one.name ?? one.subset.split("@")[0]);
+  for (const text of $("languages-chart").querySelectorAll("svg text"))
+    if (names.includes(text.textContent)) text.setAttribute("font-weight", "bold");
+}
+
+const sayWidth = () => {
+  const chart = $("languages-chart");
+  $("languages-wide").hidden = chart.scrollWidth <= chart.clientWidth + 1;
+};
+
 // Of the chosen task; where none is chosen, of the one that has the most sets.
-function drawLanguages() {
+let before = "";
+async function drawLanguages() {
+  if (!data.charts.languages || !window.vegaEmbed) return;
   const known = ofData().filter((column) => data.charts.languages[column.place]);
   const sets = (column) => data.charts.languages[column.place].n;
   const ofTask = known.find((column) => column.task === focus()?.task);
@@ -85,13 +119,19 @@ function drawLanguages() {
   $("languages").hidden = !column;
   if (!column) return;
   const { spec, encoders, title, note } = data.charts.languages[column.place];
-  const chosen = chooser("languages", encoders, 3, "compared");
+  const chosen = chooser("languages", encoders, answered(encoders), "compared");
   const levels = levelsOf([column]);
   $("languages-note").textContent =
     `${title}${levels && `, with ${levels} intervals`}${note}. Choose a task above for another chart; the table has all numbers.`;
   $("languages-chart").hidden = !chosen.length;
-  if (chosen.length) draw("languages-chart", spec, chosen);
+  const now = JSON.stringify([column.place, chosen, state.lang]);
+  if (!chosen.length || now === before) return;
+  before = now;
+  await draw("languages-chart", spec, chosen);
+  markLanguage(column);
+  sayWidth();
 }
+addEventListener("resize", sayWidth);
 
 function drawCharts() {
   if (!data.charts.cost) {

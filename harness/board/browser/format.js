@@ -15,7 +15,7 @@ const count = (value) =>
 const size = (bytes) => (bytes === 0 ? "none" : bytes >= 1e5 ? `${count(bytes / 1e6)} MB` : `${count(bytes / 1e3)} kB`);
 
 const names = new Intl.DisplayNames(["en"], { type: "language" });
-function languageName(code) {
+function commonName(code) {
   try {
     return names.of(code) ?? code;
   } catch {

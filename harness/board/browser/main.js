@@ -5,15 +5,17 @@ const PARTS = {
   sort: [sortTable],
   compared: [drawLanguages],
   biases: [drawBiases],
-  pair: [drawAnswers],
+  within: [drawAnswers],
+  pair: [drawAnswers, drawLanguages],
   find: [drawTable],
   rows: [drawTable],
-  focus: [drawAnswers, drawPairs, drawCharts],
+  focus: [drawAnswers, drawTable, drawPairs, drawCharts],
   all: [...FIRST, ...LATER],
 };
 
 function change(changes, what = "all") {
   Object.assign(state, changes);
+  if (what === "all") dropLanguage();
   writeAddress();
   PARTS[what].forEach((draw) => draw());
 }
@@ -35,11 +37,16 @@ function drawAll(parts = PARTS.all) {
 
 const on = (id, event, act) => $(id).addEventListener(event, act);
 on("task", "change", (event) => change({ task: event.target.value, set: "", sort: "", up: "" }));
-on("lang", "change", (event) => change({ lang: event.target.value, set: "", sort: "", up: "" }));
+on("lang", "change", (event) => change({ lang: event.target.value, sort: "", up: "" }));
 on("data-kind", "change", (event) => change({ sample: event.target.value, task: "", lang: "", set: "" }));
 on("set", "change", (event) => change({ set: event.target.value }, "focus"));
+// What is no number of points is taken for the usual one, which then stands in the box.
 on("within", "input", (event) => {
-  if (parseFloat(event.target.value) >= 0) change({ within: event.target.value }, "pair");
+  const isNumber = parseFloat(event.target.value) >= 0;
+  change({ within: isNumber ? event.target.value : DEFAULTS.within }, "within");
+});
+on("within", "change", (event) => {
+  event.target.value = state.within;
 });
 on("first", "change", (event) => change({ first: event.target.value, second: $("second").value }, "pair"));
 on("second", "change", (event) => change({ first: $("first").value, second: event.target.value }, "pair"));

@@ -14,7 +14,7 @@ function drawPairs() {
     const value = pairP(column, cells.length, i, j);
     return element(
       "td",
-      { class: value == null ? "" : value < alphaOf(column) ? "apart" : "told" },
+      { class: value == null || value >= alphaOf(column) ? "told" : i < j ? "better" : "worse" },
       fixed(cells[i].value - cells[j].value, 1, true),
       element("small", {}, value == null ? "not tested" : p(value)),
     );
@@ -22,7 +22,7 @@ function drawPairs() {
   const heads = element(
     "tr",
     {},
-    element("th", { class: "name", scope: "col" }, "better by"),
+    element("th", { class: "name", scope: "col" }, "row minus column"),
     ...shown.map((cell) => element("th", { scope: "col" }, name(cell))),
   );
   const lines = shown.map((cell, i) =>
@@ -30,7 +30,7 @@ function drawPairs() {
   );
   const more = cells.length > SHOWN ? ` The ${SHOWN} highest of ${cells.length}.` : "";
   $("pairs-note").textContent =
-    `${column.label}: the row's score minus the column's. Coloured: told apart (p < ${alphaOf(column)}, Holm over all ${tests.n} pairs of this score, so stricter than the marks in the table; filters change nothing).${more}`;
+    `${column.label}: the row's score minus the column's. Green: the row is better; orange: it is worse (p < ${alphaOf(column)}); grey: they cannot be told apart, or were not tested. These p are corrected by Holm over all ${tests.n} pairs of this score, those of the card above over the tests against the highest alone, so the same pair may have a smaller p there.${more}`;
   fill(
     "pairs-table",
     box(
@@ -43,7 +43,9 @@ function drawPairs() {
 // A number in its colours.
 function painted([value, paint]) {
   const cell = element("td", { class: "number" }, fixed(value, 1, true));
-  [cell.style.background, cell.style.color] = data.biases.paints[paint];
+  const [light, ink, dark, darkInk] = data.biases.paints[paint];
+  cell.style.background = `light-dark(${light}, ${dark})`;
+  cell.style.color = `light-dark(${ink}, ${darkInk})`;
   return cell;
 }
 
@@ -82,17 +84,17 @@ function drawBiases() {
   $("bias").hidden = !found;
   if (!found) return;
   const names = found.matrices.map((one) => data.encoders[one.encoder].name);
-  const chosen = chooser("bias", names, 2, "biases");
+  const chosen = chooser("bias", names, names.slice(0, 2), "biases");
   fill("bias-tables", ...found.matrices.filter((one) => chosen.includes(data.encoders[one.encoder].name)).map(heat));
 }
 
 // Boxes by which encoders are set side by side, in `${where}-choice`; those that are: of the address (in the state's
-// `key`), else the first n. The boxes stay, so that the one that was pressed keeps the keyboard's focus.
+// `key`), else the `first` ones. The boxes stay, so that the one that was pressed keeps the keyboard's focus.
 const NOBODY = ",";
-function chooser(where, names, n, key) {
+function chooser(where, names, first, key) {
   const boxes = () => [...$(`${where}-choice`).querySelectorAll("input")];
   const asked = state[key].split(",").filter((name) => names.includes(name));
-  const chosen = asked.length || state[key] === NOBODY ? asked : names.slice(0, n);
+  const chosen = asked.length || state[key] === NOBODY ? asked : first;
   const press = () => {
     const pressed = boxes().filter((one) => one.checked);
     change({ [key]: pressed.map((one) => one.value).join(",") || NOBODY }, key);

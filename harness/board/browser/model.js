@@ -62,6 +62,15 @@ function readAddress() {
   if (!hasSample) state.sample = "";
   if (!Object.hasOwn(taskOf, state.task)) state.task = "";
   if (!(parseFloat(state.within) >= 0)) state.within = DEFAULTS.within;
+  dropLanguage();
+}
+
+// The chosen task may have no set on the chosen language: then all languages are chosen, and `lost` is that one.
+let lost = "";
+function dropLanguage() {
+  const ofTask = ofData().filter((column) => !state.task || column.task === state.task);
+  lost = state.lang && !ofTask.some((column) => isOn(column, state.lang)) ? state.lang : "";
+  if (lost) state.lang = "";
 }
 
 function writeAddress() {
@@ -101,21 +110,28 @@ function shownColumns() {
   return isMuch && !state.all ? { columns: averages, isShort: true } : { columns, isShort: false };
 }
 
-// Whether a score ranks encoders of full vectors.
-const hasLeader = (column) => column.leader != null;
+// Whether a question has an answer on a score: it ranks encoders of full vectors, or is the better the nearer to zero.
+const isDifference = (column) => column.kind === "difference";
+const hasAnswer = (column) => column.leader != null || Boolean(column.nearest);
 
-// The score that answers, charts and pairs are of: the one chosen, else the first that ranks encoders.
+// The score that answers, charts and pairs are of: the one chosen; where that is not shown, one by the same metric.
 function focus() {
-  const { columns } = shownColumns();
-  const ranked = columns.filter(hasLeader);
-  return ranked.find((column) => column.id === state.set) ?? preferred(ranked) ?? null;
+  const columns = shownColumns().columns.filter(hasAnswer);
+  return columns.find((column) => column.id === state.set) ?? preferred(columns) ?? null;
 }
 
-// Of a language the first score; else the one that stands for all of its task, on the most languages.
+// By the metric of the chosen score, else by that which stands for all of the task; a headline on the most languages,
+// else the first.
 function preferred(columns) {
-  const ofTask = columns.filter((column) => column.task === columns[0].task);
-  const headlines = ofTask.filter((column) => column.headline);
-  return state.lang || !headlines.length ? columns[0] : broadest(headlines);
+  const chosen = data.columns.find((column) => column.id === state.set);
+  const wished = columns.some((column) => column.task === chosen?.task) ? chosen : null;
+  const task = (wished ?? columns[0])?.task;
+  const ofTask = columns.filter((column) => column.task === task);
+  const standing = ofData().filter((column) => column.task === task && column.headline);
+  const metrics = wished ? [wished.metric] : standing.map((column) => column.metric);
+  const fitting = ofTask.filter((column) => metrics.includes(column.metric));
+  const headlines = fitting.filter((column) => standing.some((one) => one.subset === column.subset));
+  return broadest(headlines) ?? fitting[0] ?? ofTask[0];
 }
 const broadest = (columns) =>
   columns.reduce(
@@ -147,6 +163,26 @@ function shownEncoders(columns) {
 // Encoders of full vectors with their values on a column, the highest first.
 const ranking = (column) => column.cells.filter((cell) => isFull(data.encoders[cell.encoder]));
 
+// The first of a score by which all others are held: the highest, or the nearest to zero.
+const firstOf = (column) => column.of.get(isDifference(column) ? column.nearest[0] : column.leader);
+// Names in a sentence, the first of many.
+const namesOf = (places) => {
+  const few = places.slice(0, 6).map((place) => data.encoders[place].name);
+  return few.join(", ") + (places.length > 6 ? ` and ${places.length - 6} more` : "");
+};
+// How many points a score is from that.
+const distance = (column, cell) =>
+  isDifference(column) ? Math.abs(cell.value) - Math.abs(firstOf(column).value) : firstOf(column).value - cell.value;
+
+// The two encoders that are compared: those chosen, else the first two.
+function compared(column) {
+  const places = isDifference(column) ? column.nearest : ranking(column).map((cell) => cell.encoder);
+  const names = places.map((place) => data.encoders[place].name);
+  const first = names.includes(state.first) ? state.first : names[0];
+  const isOther = names.includes(state.second) && state.second !== first;
+  return { names, first, second: isOther ? state.second : (names.find((name) => name !== first) ?? "") };
+}
+
 // Holm's corrected p of two encoders of a ranking, by their places in it; null where they were not tested.
 function pairP(column, n, first, second) {
   const pairs = data.pairs[column.place];
@@ -158,6 +194,14 @@ function pairP(column, n, first, second) {
 // The overall ranks of the data that are shown; of the encoders that have one.
 const overallRanks = () => data.ranks[state.sample ? "sample" : "measured"];
 const rankOf = (encoder) => overallRanks().by_encoder[encoder.place];
+
+// Languages as the data sets name them, which charts do too; the browser knows the others.
+const named = new Map();
+for (const { name, languages } of data.columns) {
+  const others = languages.filter((code) => code !== "en");
+  if (name && others.length === 1 && !named.has(others[0])) named.set(others[0], name);
+}
+const languageName = (code) => named.get(code) ?? commonName(code);
 
 const alphaOf = (column) => taskOf[column.task].alpha;
 const percent = (level) => `${Number((100 * level).toPrecision(6))} %`;

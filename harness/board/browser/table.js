@@ -17,15 +17,22 @@ function sortKey(encoder, id, columns) {
   const cost = COSTS.find((one) => one.id === id);
   if (cost)
     return cost.id === "cost:bytes" && encoder.reduced ? encoder.reduced[2] : encoder.cost && cost.of(encoder.cost);
-  return columns.find((column) => column.id === id)?.of.get(encoder.place)?.value;
+  const column = columns.find((one) => one.id === id);
+  const value = column?.of.get(encoder.place)?.value;
+  return value != null && isDifference(column) ? Math.abs(value) : value; // the nearest to zero first
 }
+
+// The score that was chosen above, by which rows stand until a head is pressed; none where the overall rank counts.
+const chosenScore = () => (state.set || !rankColumn() ? focus() : null);
 
 // By which column rows stand, and whether the lowest comes first.
 function order(columns) {
-  const first = rankColumn() ? "rank" : ((columns.find((column) => column.ranked) ?? columns[0])?.id ?? "name");
+  const first = chosenScore()?.id ?? (rankColumn() ? "rank" : (columns[0]?.id ?? "name"));
   const known = ["name", "rank", ...COSTS.map((cost) => cost.id), ...columns.map((column) => column.id)];
   const id = known.includes(state.sort) && (state.sort !== "rank" || rankColumn()) ? state.sort : first;
-  const isUsuallyUp = id === "rank" || id === "name" || id === "cost:size" || id === "cost:bytes";
+  const isUsuallyUp =
+    ["rank", "name", "cost:size", "cost:bytes"].includes(id) ||
+    columns.some((column) => column.id === id && isDifference(column));
   return { id, isUp: state.sort === id && state.up ? state.up === "1" : isUsuallyUp };
 }
 
@@ -70,6 +77,7 @@ function sortHead(id, columns, attributes, names, lines = []) {
 }
 
 function head(columns) {
+  const chosen = chosenScore();
   const groups = [];
   for (const column of columns) {
     if (groups.at(-1)?.task === column.task) groups.at(-1).n += 1;
@@ -93,7 +101,7 @@ function head(columns) {
     "tr",
     {},
     ...columns.map((column) =>
-      sortHead(column.id, columns, { class: "number" }, setName(column.subset), [
+      sortHead(column.id, columns, { class: column === chosen ? "number chosen" : "number" }, setName(column.subset), [
         several(column) && column.heading,
         column.name,
       ]),
@@ -103,19 +111,20 @@ function head(columns) {
   return element("thead", {}, top, second);
 }
 
-function scoreCell(column, encoder) {
+function scoreCell(column, encoder, isChosen) {
   const cell = column.of.get(encoder.place);
+  const kind = isChosen ? "number chosen" : "number";
   if (!cell)
     return element(
       "td",
-      { class: "number" },
+      { class: kind },
       element("span", { class: "plainnum missing" }, MISSING, element("span", { class: "sr" }, " not measured")),
     );
   const isBest = cell.flags & BEST;
   const text = (cell.flags & OTHER_LANGUAGE ? "\u2020" : "") + score(cell.value, column.kind);
   return element(
     "td",
-    { class: isBest ? "number best" : "number" },
+    { class: isBest ? `${kind} best` : kind },
     // No `button`: thousands of them take a browser several times as long to lay out.
     element(
       "span",
@@ -143,6 +152,7 @@ function costCell(cost, encoder) {
 }
 
 function row(encoder, columns, n, isVariant) {
+  const chosen = chosenScore();
   const isOpen = state.variants || opened.has(encoder.place);
   const fold = n
     ? element(
@@ -187,7 +197,7 @@ function row(encoder, columns, n, isVariant) {
           rank.length ? element("small", {}, `[${rank[1].toFixed(1)}, ${rank[2].toFixed(1)}]`) : "",
         ),
       ),
-    ...columns.map((column) => scoreCell(column, encoder)),
+    ...columns.map((column) => scoreCell(column, encoder, column === chosen)),
     ...COSTS.map((cost) => costCell(cost, encoder)),
   );
 }
@@ -266,18 +276,24 @@ function focusHead(table, id) {
 
 function drawLegend(columns, { roots, variants }) {
   const { isShort } = shownColumns();
-  const n = new Set(columns.map((column) => column.task + "/" + column.subset)).size;
+  const several = (n, what) => n && `${n} ${what}${n === 1 ? "" : "s"}`;
+  const number = (found) => new Set(found.map((column) => column.task + "/" + column.subset)).size;
+  const averages = columns.filter((column) => column.average);
+  const counted = [
+    several(number(averages), "average"),
+    several(number(columns.filter((column) => !column.average)), "set"),
+  ].filter(Boolean);
   const total = data.encoders.filter(isFull).length;
   const full = roots.filter(isFull).length;
   const cut = roots.length - full + [...variants.values()].flat().length;
   const parts = [`${full} of ${total} ${total === 1 ? "encoder" : "encoders"}`];
   if (cut) parts.push(`${cut} cut or quantised ${cut === 1 ? "one" : "ones"}`);
-  parts.push(`${n} ${n === 1 ? "set" : "sets"}`);
+  parts.push(counted.join(" and ") || "no set");
   if (isShort)
     parts.push(
       state.task
-        ? "averages; choose a language, or all sets"
-        : "what stands for each task; choose a task or a language for more",
+        ? "no single sets; choose a language, or all sets"
+        : "one summary score per task; choose a task or a language for more",
     );
   $("all-label").hidden = !isShort && !state.all;
   $("shown").textContent = parts.join(", ") + ".";
@@ -291,7 +307,7 @@ function drawLegend(columns, { roots, variants }) {
       isBest && ": the best, or not significantly worse. ",
       levels && `[low, high]: ${levels} interval. `,
       flags & OTHER_LANGUAGE && "\u2020: the encoder was not made for this language. ",
-      "A number opens the command that repeats it.",
+      "Click a number for the command that repeats it.",
     ].filter(Boolean),
   );
   const ranked = overallRanks().columns;
@@ -304,8 +320,9 @@ function drawLegend(columns, { roots, variants }) {
       `Overall rank: the mean of the ranks in ${ranked.length} ${ranked.length === 1 ? "column" : "columns"} (${ranked.join(", ")}), of the encoders that have them all; its intervals hold for all at once.`,
     flags & OTHER_LANGUAGE && "\u2020 On a language that the encoder was not made for; an average, on one or more.",
     ...tags.map((tag) => `${tag}: ${data.tags[tag]}.`),
-    columns.some((column) => column.kind === "difference") &&
-      "A difference ranks nobody: it is no better for being higher.",
+    ...[...new Map(averages.map((column) => [column.task + column.subset, column])).values()].map(averageText),
+    columns.some(isDifference) &&
+      "Language-bias differences are not ranked: higher is not better. Sorted, the nearest to zero comes first.",
     data.costs.setup &&
       `Speed: texts of two sentences, many at a time, on ${data.costs.setup}.` +
         (roots.some((e) => e.cost && !(e.cost.alike && e.cost.scores))
@@ -314,6 +331,17 @@ function drawLegend(columns, { roots, variants }) {
     "Arrow keys go from number to number, Enter opens one. Downloads have what the table shows, scores with four decimals.",
   ];
   fill("legend", ...texts.filter(Boolean).map((text) => element("li", {}, text)));
+}
+
+// What an average is of; its languages if they are few, less English where each set is on that and another one.
+const LISTED = 12;
+function averageText(column) {
+  const { parts } = recordOf(column.cells[0].record, column);
+  const others = column.languages.filter((code) => code !== "en");
+  const codes = others.length === parts ? others : column.languages;
+  const list = codes.length <= LISTED ? ` (${codes.map(languageName).join(", ")})` : "";
+  const languages = codes.length && `, on ${codes.length} language${codes.length === 1 ? "" : "s"}${list}`;
+  return `${taskOf[column.task].title} ${column.subset}: the average over ${parts} sets${languages || ""}.`;
 }
 
 // Arrow keys in the table, as in a spreadsheet; Enter and the space bar open a number.

@@ -141,19 +141,34 @@ def test_it_asks_for_nothing_and_says_nothing(opened: Any, file: Path) -> None:
     assert seen.hidden("#languages") and seen.hidden("#cost")
     seen.page.select_option("#task", "tatoeba")
     seen.page.select_option("#lang", "tr")
-    assert ", since single sets have no chart." in seen.page.inner_text("#cost-note")
+    said = seen.page.inner_text("#cost-note")
+    assert "tur xx->en has no chart, since single sets have none; Tatoeba xx->en avg-all has one." in said
+    assert seen.page.locator("#cost svg >> visible=true").count() == 0
+    # The chart by language has the answers' encoders, and the chosen language in bold.
+    seen.page.wait_for_selector("#languages-chart svg text[font-weight=bold]:text-is('Turkish')")
+    assert seen.page.locator("#languages-choice input:checked").count() == 2
+    seen.page.select_option("#second", "poor")
+    assert seen.page.locator("#languages-choice input:checked").count() == 3
+    assert seen.page.locator("#languages-chart svg text:text-is('others')").count() == 0
+    assert seen.console == []
 
 
 def test_the_three_questions(opened: Any) -> None:
     seen = opened()
-    assert "Cannot be told" in seen.page.inner_text("#real")  # good and fast
+    assert "Not proven" in seen.page.inner_text("#real")  # good and fast
     seen.page.select_option("#second", "poor")
     assert "Yes" in seen.page.inner_text("#real") and "good is better by 40.0 points" in seen.page.inner_text("#real")
     assert seen.page.inner_text("#best .big") == "good or fast"
-    assert "fast 10,000 sentences/s, 1.0 below" in seen.page.inner_text("#cheap")
+    assert "fast 10,000 sentences/s, 1.0 points lower" in seen.page.inner_text("#cheap")
     assert "good@128-binary 16 bytes" not in seen.page.inner_text("#cheap")  # 3 points below
     seen.page.fill("#within", "3")
-    assert "good@128-binary 16 bytes, 3.0 below" in seen.page.inner_text("#cheap")
+    assert "good@128-binary 16 bytes, 3.0 points lower" in seen.page.inner_text("#cheap")
+    # Without a number it is two again, which stands in the box once that is left.
+    seen.page.fill("#within", "")
+    assert "Of 3 encoders with full vectors 2 have 82.0 or more" in seen.page.inner_text("#cheap")
+    assert "good@128-binary 16 bytes" not in seen.page.inner_text("#cheap") and "within" not in seen.hash()
+    seen.page.locator("#within").blur()
+    assert seen.page.input_value("#within") == "2"
     seen.page.fill("#within", "0.5")
     assert "good 250 sentences/s, the highest" in seen.page.inner_text("#cheap")
     # The best for Turkish retrieval: a language, and a task.
@@ -161,6 +176,69 @@ def test_the_three_questions(opened: Any) -> None:
     assert seen.heads()[:-3] == ["en-tr", "tur", "tur", "faq"]
     seen.page.select_option("#task", "retrieval")
     assert "cannot be told from it: fast (faster); worse: poor" in seen.page.inner_text("#verdicts")
+
+
+def test_the_score_of_a_task_stays_with_a_language(opened: Any, file: Path) -> None:
+    """By its headline's metric, or by that which was chosen; a task without the language has all of them."""
+    seen = opened()
+    chosen = seen.page.locator("#set option:checked")
+    assert seen.page.locator("#table th.chosen").count() == 0  # rows stand by the overall rank
+    seen.page.select_option("#task", "tatoeba")
+    assert chosen.inner_text() == "avg-all xx->en"
+    assert "4 sets" not in seen.page.inner_text("#shown") and "3 sets" in seen.page.inner_text("#shown")
+    seen.page.select_option("#lang", "tr")
+    assert chosen.inner_text() == "tur xx->en (Turkish)"
+    tinted = seen.page.locator("#table th.chosen")
+    assert tinted.get_attribute("data-sort") == "tatoeba/tur/accuracy_xx_en"
+    assert tinted.get_attribute("aria-sort") == "descending"
+    seen.page.select_option("#set", "tatoeba/tur/accuracy_en_xx")
+    assert tinted.get_attribute("data-sort") == "tatoeba/tur/accuracy_en_xx"
+    assert tinted.get_attribute("aria-sort") == "descending"
+    # What a head was pressed for stays.
+    seen.page.locator('#table th[data-sort="name"] button').click()
+    seen.page.select_option("#set", "tatoeba/tur/accuracy_xx_en")
+    assert seen.names() == ["fast", "good", "poor"]
+    seen.page.select_option("#set", "tatoeba/tur/accuracy_en_xx")
+    seen.page.select_option("#lang", "kab")
+    assert chosen.inner_text().startswith("kab en->xx (") and seen.hidden("#lost")
+    assert seen.page.inner_text("#lang option:checked") == chosen.inner_text()[12:-1] + " (kab)"
+    seen.page.select_option("#task", "language-bias")
+    assert "no set on Kabyle alone: all languages are shown" in seen.page.inner_text("#lost")
+    assert seen.page.input_value("#lang") == "" and "lang=" not in seen.hash()
+    again = opened(file, "#task=language-bias&lang=tr")
+    assert "no set on Turkish alone" in again.page.inner_text("#lost") and len(again.names()) == 3
+
+
+def test_language_bias_is_the_nearest_to_zero(opened: Any, tmp_path: Path) -> None:
+    differences = {"good": -9.0, "fast": 0.5, "poor": -0.53}
+    results = [
+        replace(r, metrics={**r.metrics, "difference": differences[r.encoder]}) if r.task == "language-bias" else r
+        for r in full_records()
+        if (r.encoder, r.task) != ("poor", "retrieval")
+    ]
+    what = shown(results)
+    entries = what.statistics["language-bias"].entries
+    for name in ("fast", "poor"):
+        entries[name, "ten@deepl"] = replace(entries[name, "ten@deepl"], p_zero={"difference": 0.4})
+    seen = opened(written(tmp_path, what, Options(has_charts=False)), "#task=language-bias")
+    assert seen.page.inner_text("#set option:checked") == "ten@deepl difference"
+    assert seen.page.inner_text("#best-head") == "Which is least biased?"
+    assert seen.page.inner_text("#best .big") == "fast or poor" and seen.names() == ["fast", "poor", "good"]
+    real = seen.page.inner_text("#real")
+    assert "+0.50, cannot be told from zero (p = 0.800)" in real and "\u22120.53, cannot be told" in real
+    seen.page.select_option("#second", "good")
+    assert "\u22129.00, not zero (p = 0.003)" in seen.page.inner_text("#real")
+    assert "2 have a difference of 2.5 or less" in seen.page.inner_text("#cheap")
+    assert seen.hidden("#pairs")
+    # In the dark zero has the colour of the page, and texts are light.
+    seen.page.emulate_media(color_scheme="dark")
+    zero = seen.page.locator("#bias-tables td.number").filter(has_text="0.0").first
+    colours = "cell => [getComputedStyle(cell).backgroundColor, getComputedStyle(cell).color]"
+    back = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert zero.evaluate(colours) == [back, "rgb(255, 255, 255)"]
+    seen.page.select_option("#task", "retrieval")
+    assert "not measured: poor" in seen.page.inner_text("#best") and seen.console == []
+    assert seen.page.inner_text("#best-head") == "Which is best?"
 
 
 def test_sorting(opened: Any) -> None:
@@ -323,6 +401,10 @@ def test_a_phone(opened: Any) -> None:
         assert name.evaluate("th => th.scrollWidth <= th.clientWidth")
         height = "(th, text) => { th.textContent = text; return th.clientHeight }"
         assert name.evaluate(height, "student-transformer") == name.evaluate(height, "student- transformer")
+    # A chart that is wider says so; the two that are compared stand below each other.
+    seen.page.wait_for_selector("#languages-wide:visible")
+    boxes = [seen.page.locator(f"#{name}").bounding_box() for name in ("first", "second")]
+    assert boxes[0]["x"] == boxes[1]["x"] and boxes[0]["y"] < boxes[1]["y"]
     for selector in ("#verdicts", "#protocols dl"):  # a name above its text
         columns = seen.page.locator(selector).evaluate("list => getComputedStyle(list).gridTemplateColumns")
         assert len(columns.split()) == 1
@@ -358,9 +440,13 @@ def test_paper(opened: Any) -> None:
     assert seen.page.locator(f'.chart svg [fill="{charts.LIGHT.ink}"]').count() == 0
 
 
+def by_colour(seen: Seen) -> list[Any]:
+    return [seen.page.locator(f"#pairs-table td.{kind}").nth(1) for kind in ("better", "worse", "told")]
+
+
 def test_pairs_and_language_bias(opened: Any, file: Path) -> None:
     seen = opened()
-    assert seen.texts("#pairs-table thead th") == ["better by", "good", "fast", "poor"]
+    assert seen.texts("#pairs-table thead th") == ["row minus column", "good", "fast", "poor"]
     rows = [text.split("\t") for text in seen.texts("#pairs-table tbody tr")]
     assert [row[0] for row in rows] == ["good", "fast", "poor"]
     by_pair = seen.page.locator("#pairs-table tbody td").all_inner_texts()
@@ -368,7 +454,9 @@ def test_pairs_and_language_bias(opened: Any, file: Path) -> None:
     assert (
         by_pair[1] == "+1.0\np = 0.400" and by_pair[5] == "+39.0\np < 0.001" and by_pair[6] == "\u221240.0\np < 0.001"
     )
-    assert seen.page.locator("#pairs-table td.apart").count() == 4
+    assert [seen.page.locator(f"#pairs-table td.{kind}").count() for kind in ("better", "worse")] == [2, 2]
+    backs = [by.evaluate("cell => getComputedStyle(cell).backgroundColor") for by in by_colour(seen)]
+    assert len(set(backs)) == 3 and "corrected by Holm over all 3 pairs" in seen.page.inner_text("#pairs-note")
     # Heat maps: two at first; their colours are Python's, half-way to the strongest orange for half of the limit.
     seen.page.wait_for_selector("#languages-chart svg")
     assert seen.texts("#bias-tables h3") == ["good", "fast"]
@@ -381,7 +469,7 @@ def test_pairs_and_language_bias(opened: Any, file: Path) -> None:
     seen.page.keyboard.press("Space")
     assert seen.page.evaluate("document.activeElement.value") == "good"
     assert seen.texts("#bias-tables h3") == ["fast"] and seen.hash() == "#biases=fast"
-    assert seen.page.locator("#languages-choice input:checked").count() == 3
+    assert seen.page.locator("#languages-choice input:checked").count() == 2
     seen.page.locator("#bias-choice input >> nth=1").uncheck()
     assert seen.texts("#bias-tables h3") == [] and seen.page.locator("#bias-none").is_visible()
     seen.page.locator("#languages-choice input >> nth=0").uncheck()
@@ -389,7 +477,7 @@ def test_pairs_and_language_bias(opened: Any, file: Path) -> None:
     again = opened(file, seen.hash())
     again.page.wait_for_selector("#languages-chart svg")
     assert again.page.locator("#bias-choice input:checked").count() == 0
-    assert again.page.locator("#languages-choice input:checked").count() == 2
+    assert again.page.locator("#languages-choice input:checked").count() == 1
     assert again.page.locator("#languages-chart svg [aria-label*='good']").count() == 0
     assert again.page.locator("#languages-chart svg [aria-label*='fast']").count() > 0
     # A change that leaves the lists as they are leaves their nodes.
@@ -496,7 +584,7 @@ def test_cut_vectors_of_what_was_not_measured(opened: Any, tmp_path: Path) -> No
     assert seen.page.inner_text("#shown").startswith("2 of 2 encoders, 3 cut or quantised ones, ")
     assert seen.page.inner_text("#best .big") == "fast" and "best of 2: fast" in seen.page.inner_text("#best").lower()
     assert "Yes" in seen.page.inner_text("#real") and seen.page.locator("#first option").count() == 2
-    assert "good@128-binary 16 bytes, 7.0 above the highest of full vectors" in seen.page.inner_text("#cheap")
+    assert "good@128-binary 16 bytes, 7.0 points above the highest of full vectors" in seen.page.inner_text("#cheap")
     seen.page.locator("#table button.name").first.click()  # whose record says not how it was cut
     assert "made from\ngood\n" in seen.page.inner_text("#details") + "\n" and seen.console == []
 

@@ -178,7 +178,7 @@ def test_language_bias_of_each_encoder() -> None:
         assert len(one["sets"]) == len(one["shift"]) == 6
         value, paint = one["cost"][0][5]
         # Half-way between the middle (247, 247, 247) and the strongest orange (179, 88, 6).
-        assert value == -5.0 and made_of["paints"][paint] == ["#d5a87e", "#000000"]
+        assert value == -5.0 and made_of["paints"][paint] == ["#d5a87e", "#000000", "#643811", "#ffffff"]
 
 
 def test_who_leads_by_less_than_is_shown_is_the_tests_leader() -> None:
