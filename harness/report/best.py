@@ -240,8 +240,8 @@ def _reach(answer: Answer) -> str:
     if answer.is_bound:
         # Of a range of bounds the widest holds for all.
         return f"a difference of {points((found.most[1],) * 2)} points is found in about 4 of 5 cases or more {tests}"
-    usually = f"differences below {points(found.half)} points usually go unseen"
-    return f"{usually}, {points(found.most)} are found in 4 of 5 cases {tests}"
+    usually = f"usually unseen: below {points(found.half)} points apart"
+    return f"{usually}; found in 4 of 5 cases: {points(found.most)} {tests}"
 
 
 def _some(answer: Answer) -> str:

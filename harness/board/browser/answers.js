@@ -171,7 +171,12 @@ function drawZeros(column, names) {
   const cells = names.map((name) => column.of.get(placeOf.get(name)));
   fill(
     "real",
-    element("p", {}, element("span", { class: "tag no" }, "Not tested"), " Each is tested against zero alone, corrected by Holm over the encoders:"),
+    element(
+      "p",
+      {},
+      element("span", { class: "tag no" }, "Not tested"),
+      " Each is tested against zero alone, corrected by Holm over the encoders:",
+    ),
     element(
       "dl",
       { class: "cheap" },
@@ -207,9 +212,7 @@ function drawVerdicts() {
     ]);
   fill(
     "verdicts",
-    ...(lines.length
-      ? lines
-      : [element("dt", {}, "\u2013"), element("dd", {}, NO_RESULTS)]),
+    ...(lines.length ? lines : [element("dt", {}, "\u2013"), element("dd", {}, NO_RESULTS)]),
   );
   $("more-verdicts").hidden = said.length <= MANY;
   $("more-verdicts").textContent = `And ${said.length - MANY} more scores: choose a language, or one score above.`;

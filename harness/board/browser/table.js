@@ -341,7 +341,7 @@ function averageText(column) {
   const codes = others.length === parts ? others : column.languages;
   const list = codes.length <= LISTED ? ` (${codes.map(languageName).join(", ")})` : "";
   const languages = codes.length && `, on ${codes.length} language${codes.length === 1 ? "" : "s"}${list}`;
-  return `${taskOf[column.task].title} ${column.subset}: the average over ${parts} sets${languages || ""}.`;
+  return `${taskOf[column.task].title} ${column.subset}: the average over ${parts} set${parts === 1 ? "" : "s"}${languages || ""}.`;
 }
 
 // Arrow keys in the table, as in a spreadsheet; Enter and the space bar open a number.

@@ -531,7 +531,9 @@ def test_the_bundled_sample_is_another_board(opened: Any, tmp_path: Path) -> Non
     ranks = seen.page.locator("#table tbody tr td:nth-child(2)").all_inner_texts()
     assert [text.split("\n")[0] for text in ranks] == ["1.0", "2.0", "3.0"]
     seen.page.locator("details:has(#legend) summary").click()
-    assert "ranks in 1 column (STS avg-same@sample)" in seen.page.inner_text("#legend")
+    legend = seen.page.inner_text("#legend")
+    assert "ranks in 1 column (STS avg-same@sample)" in legend
+    assert "STS 2017 avg-same@sample: the average over 1 set, on 1 language (English)." in legend
 
 
 OBJECTS = ("constructor", "toString", "__proto__")
