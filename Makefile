@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Neighbours stay in one process, where what they share is imported and built once, until the other one is idle.
 TEST_ARGS ?= -n auto --dist worksteal
 
-.PHONY: demo test test-nightly test-adapters lint test-light benchmark benchmark-mining clean
+.PHONY: demo test test-nightly test-adapters lint test-light benchmark benchmark-mining clean docs
 
 # The board of the bundled sample: light core, the student that ships and mUSE; no torch.
 demo: $(VENV)/.demo
@@ -52,6 +52,10 @@ $(VENV)/.light: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install -c constraints.txt -e ".[dev]"
 	touch $@ $(VENV)/.demo $(VENV)/.light
+
+# The documentation's site, in build/site.
+docs: $(VENV)/.test
+	$(BIN)/python tools/build_docs.py
 
 # What the harness costs beside the bare encoder.
 benchmark: $(VENV)/.demo
