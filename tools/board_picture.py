@@ -6,12 +6,10 @@ python tools/board_picture.py         # docs/board.png, from results/; $HARNESS_
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from build_docs import ROOT, make_board  # beside this file
 
 
 def main() -> None:
@@ -19,16 +17,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page_file = Path(folder) / "board.html"
-        report = [
-            "report",
-            "--results",
-            "results",
-            "--html",
-            str(page_file),
-            "--title",
-            "Multilingual sentence embeddings",
-        ]
-        subprocess.run([sys.executable, "-m", "typer", "tools/commands.py", "run", *report], cwd=ROOT, check=True)
+        make_board(page_file)
         browser = playwright.chromium.launch(
             executable_path=os.environ.get("HARNESS_BROWSER", "/usr/bin/chromium"), args=["--no-sandbox"]
         )

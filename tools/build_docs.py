@@ -36,6 +36,12 @@ def commands_page() -> str:
     return re.sub(r"<(?=[a-z|-]+>)", "&lt;", text)
 
 
+def make_board(file: Path) -> None:
+    """The board of the committed results."""
+    report = ["report", "--results", "results", "--html", str(file), "--title", TITLE]
+    run(sys.executable, "-m", "typer", "tools/commands.py", "run", *report)
+
+
 def outside(text: str, folder: str) -> str:
     """A page from elsewhere: its links to files that the site does not have become plain text."""
 
