@@ -42,7 +42,7 @@ def make_board(file: Path) -> None:
     run(sys.executable, "-m", "typer", "tools/commands.py", "run", *report)
 
 
-def outside(text: str, folder: str) -> str:
+def outside(text: str) -> str:
     """A page from elsewhere: its links to files that the site does not have become plain text."""
 
     def link(found: re.Match[str]) -> str:
@@ -57,23 +57,8 @@ def main() -> None:
     shutil.copytree(ROOT / "docs", PAGES)
     (PAGES / "reference" / "commands.md").write_text(commands_page(), "utf-8")
     for name, source in (("performance.md", "results/performance.md"), ("changes.md", "CHANGELOG.md")):
-        (PAGES / name).write_text(outside((ROOT / source).read_text("utf-8"), source), "utf-8")
-
-    board = str(PAGES / "board.html")
-    run(
-        sys.executable,
-        "-m",
-        "typer",
-        "tools/commands.py",
-        "run",
-        "report",
-        "--results",
-        "results",
-        "--html",
-        board,
-        "--title",
-        TITLE,
-    )
+        (PAGES / name).write_text(outside((ROOT / source).read_text("utf-8")), "utf-8")
+    make_board(PAGES / "board.html")
     run(sys.executable, "-m", "zensical", "build", "--clean", "--strict")
     print(ROOT / "build" / "site" / "index.html")
 
