@@ -86,3 +86,18 @@ def test_help_and_show_answer_at_once(with_results: Path, tmp_path: Path) -> Non
     commands = ([sys.executable, "-c", "import typer"], [LEADERBOARD, "--help"], [LEADERBOARD, "show"])
     typer, help, show = (min(times) for times in zip(*([seconds(*c) for c in commands] for _ in range(6)), strict=True))
     assert help < 4.5 * typer and show < 7 * typer, (typer, help, show)
+
+
+@pytest.mark.parametrize(("typed", "completed"), [("sho", ["show"]), ("show --ta", ["--task"])])
+def test_a_shell_completes_commands_and_options(typed: str, completed: list[str], tmp_path: Path) -> None:
+    words = f"leaderboard {typed}"
+    asked = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1), "_LEADERBOARD_COMPLETE": "complete_bash"}
+    done = subprocess.run([LEADERBOARD], cwd=tmp_path, env={**os.environ, **asked}, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.split()) == (0, completed), done.stderr
+
+
+def test_the_summary_of_no_command_is_cut(tmp_path: Path) -> None:
+    for group in ((), ("data",), ("distill",), ("cache",)):
+        done = subprocess.run([LEADERBOARD, *group, "--help"], cwd=tmp_path, capture_output=True, text=True)
+        commands = done.stdout.split("Commands:\n")[1]
+        assert "..." not in commands, commands
