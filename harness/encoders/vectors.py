@@ -116,6 +116,10 @@ class EncoderVectors:
     """One encoder's vectors: from the cache where they are there, else encoded once and kept.
 
     elsewhere: who encodes what is missing; by default this process.
+
+    Attributes:
+        encoder: the encoder; of a variant, its base.
+        folder: where its vectors are.
     """
 
     def __init__(
@@ -125,14 +129,14 @@ class EncoderVectors:
         on_growth: Callable[[int], None],
         elsewhere: Elsewhere | None = None,
     ):
-        self._claim, self._encoder, self._on_growth = claim, encoder, on_growth
-        self.folder = self._folder = claim.folder
+        self._claim, self._on_growth = claim, on_growth
+        self.encoder, self.folder = encoder, claim.folder
         self._elsewhere = elsewhere
         self._in_parts = InParts(encoder)
         self._shards: dict[int, Shard] = {}
         self._n_shards = 0  # so far, also those that have been forgotten
         self._index = Index()
-        for path in files.listed(self._folder, ENDING):
+        for path in files.listed(self.folder, ENDING):
             if (opened := open_shard(path)) is not None:
                 self._add(*opened)
 
@@ -152,7 +156,7 @@ class EncoderVectors:
             InputError: the encoder returned NaN, infinity or a wrong shape, or the cache cannot be written.
             Exception: what the encoder raises; of a PartialError its `error`, when its vectors are stored.
         """
-        keys = keys_of(self._encoder, sentences, lang)
+        keys = keys_of(self.encoder, sentences, lang)
         distinct, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         n_new, size = 0, self._chunk_size
         for _ in range(3):  # again where a shard turns out to be damaged, or another process deletes it
@@ -166,11 +170,11 @@ class EncoderVectors:
                     progress(min((number + 1) * size, len(missing)), len(missing))
             n_new += len(missing)
             shards, rows = self._index.find(distinct)
-            vectors = np.empty((len(sentences), self._encoder.dim), dtype=np.float32)
+            vectors = np.empty((len(sentences), self.encoder.dim), dtype=np.float32)
             if (shards >= 0).all() and self._gather(shards[inverse], rows[inverse], vectors):
                 break
         else:
-            raise InputError(f"cache folder {self._folder} does not keep what is written to it; give --cache-dir")
+            raise InputError(f"cache folder {self.folder} does not keep what is written to it; give --cache-dir")
         effort = Effort(0.0)
         for number, count in zip(*np.unique(shards, return_counts=True), strict=True):
             shard = self._shards[int(number)]
@@ -181,22 +185,22 @@ class EncoderVectors:
         self, sentences: Sequence[str], lang: str | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """The rows of `sentences` whose vectors are in the cache, (m,), and these, (m, dim); nothing is encoded."""
-        keys = keys_of(self._encoder, sentences, lang)
+        keys = keys_of(self.encoder, sentences, lang)
         while True:  # again where a shard turns out to be damaged, and is forgotten
             shards, rows = self._index.find(keys)
             is_there = shards >= 0
-            vectors = np.empty((int(is_there.sum()), self._encoder.dim), dtype=np.float32)
+            vectors = np.empty((int(is_there.sum()), self.encoder.dim), dtype=np.float32)
             if self._gather(shards[is_there], rows[is_there], vectors):
                 return np.flatnonzero(is_there), vectors
 
     def missing(self, sentences: Sequence[str], lang: str | None = None) -> list[str]:
         """Those of `sentences` whose vectors are not in the cache; nothing is encoded."""
-        shards, _ = self._index.find(keys_of(self._encoder, sentences, lang))
+        shards, _ = self._index.find(keys_of(self.encoder, sentences, lang))
         return [sentences[row] for row in np.flatnonzero(shards < 0).tolist()]
 
     def unplanned(self, sentences: Sequence[str], lang: str | None, planned: Index) -> list[Chunk]:
         """The chunks that `encode` would make of sentences once those in `planned` are there; which gets these too."""
-        keys = keys_of(self._encoder, sentences, lang)
+        keys = keys_of(self.encoder, sentences, lang)
         distinct, first = np.unique(keys, return_index=True)
         is_new = planned.find(distinct)[0] < 0
         missing = self._missing(sentences, distinct[is_new], first[is_new])
@@ -206,7 +210,7 @@ class EncoderVectors:
 
     def adopt(self, name: str) -> bool:
         """Take up a shard that others have written into the folder; False if it is not there, or damaged."""
-        if (opened := open_shard(self._folder / name)) is None:
+        if (opened := open_shard(self.folder / name)) is None:
             return False
         self._add(*opened)
         self._on_growth(bytes_of(opened[0].path))
@@ -214,11 +218,11 @@ class EncoderVectors:
 
     def keep(self, chunk: Chunk, made: Made) -> None:
         """Store what others have made of a chunk. Raises InputError: the cache cannot be written."""
-        self._keep(keys_of(self._encoder, chunk.sentences, chunk.lang)[made.rows], made)
+        self._keep(keys_of(self.encoder, chunk.sentences, chunk.lang)[made.rows], made)
 
     @property
     def _chunk_size(self) -> int:
-        return getattr(self._encoder, "chunk_size", None) or CHUNK
+        return getattr(self.encoder, "chunk_size", None) or CHUNK
 
     def _missing(
         self, sentences: Sequence[str], distinct: NDArray[np.bytes_], first: NDArray[np.intp]
@@ -247,15 +251,15 @@ class EncoderVectors:
         return not lost
 
     def _encode_chunk(self, chunk: Chunk, keys: NDArray[np.bytes_]) -> None:
-        made = make(chunk, self._encoder, self._in_parts)
+        made = make(chunk, self.encoder, self._in_parts)
         self._keep(keys[made.rows], made)
         if made.error is not None:
             raise made.error
 
     def _keep(self, keys: NDArray[np.bytes_], made: Made) -> None:
         if not self._claim.is_valid:  # the cache has been cleared
-            self._claim = claim(self._folder)
-        shard = write_shard(self._folder, self._encoder, keys, made.vectors, made.effort)
+            self._claim = claim(self.folder)
+        shard = write_shard(self.folder, self.encoder, keys, made.vectors, made.effort)
         self._add(shard, keys)
         self._on_growth(bytes_of(shard.path))
 
