@@ -18,8 +18,6 @@ _SECONDS = 10.0  # for an answer
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent to anyone
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # as later versions have it; else a warning
-    "RAY_BACKEND_LOG_LEVEL": "fatal",
-    "RAY_DEDUP_LOGS": "1",
 }
 
 

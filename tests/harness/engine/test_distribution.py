@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import encoders
 import numpy as np
 import pytest
 
-from harness.core.errors import InputError
 from harness.encoders import vectors as encoder_vectors
-from harness.encoders.cache import VectorCache
 from harness.encoders.shards import open_shard
 from harness.engine import encoding
-from harness.engine.engine import Lost, LostError, Outcome
 from harness.engine.local import LocalEngine
 from harness.results.records import Result
 from harness.running.distribution import Distribution
