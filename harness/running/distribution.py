@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -34,6 +34,7 @@ from harness.engine.encoding import (
     encode_piece,
 )
 from harness.engine.engine import Done, Engine, LoadError
+from harness.mining.tiles import search_on, searching
 from harness.protocol.task import Planned, Task
 from harness.running.asked import Asked, asked_for
 from harness.running.measure import Run, fits
@@ -111,6 +112,15 @@ class Distribution:
         self._raise_known(fingerprint, chunks)
         self._do([_Job(self._piece(vectors, chunk), vectors) for chunk in chunks])
         self._raise_known(fingerprint, chunks)
+
+    def mining(self, root: Path) -> AbstractContextManager[None]:
+        """A `with` block in which large searches for neighbours are the engine's, with files in the cache folder.
+
+        Where the workers do not share that, they are this process's.
+        """
+        if not self._is_shared:
+            return nullcontext()
+        return searching(search_on(self._engine, root.absolute(), self._progress.searching))
 
     def _ask(self, questions: Sequence[Question]) -> list[Description | Exception]:
         numbers = {id(question): number for number, question in enumerate(questions)}

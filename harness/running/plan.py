@@ -13,6 +13,7 @@ from harness.core.names import Subset
 from harness.data import DataDir, Source, bundled_sample, open_data_dir
 from harness.data.languages import standard_language
 from harness.data.own import own_layout
+from harness.mining import Progress as Search
 from harness.protocol import get_task, task_names
 from harness.protocol.languages import chosen_languages, is_on, languages_of_source
 from harness.protocol.task import Planned, Task
@@ -66,6 +67,9 @@ class Progress(Protocol):
 
     def queue(self, queue: Queue) -> None:
         """A piece was done by a worker."""
+
+    def searching(self, search: Search) -> None:
+        """How far workers are that search for neighbours."""
 
     def finish(self, result: Result, metric: str, was_stored: bool) -> None:
         """A subset is done, or was by an earlier run; `metric` names its main score."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -175,27 +176,30 @@ def run_suite(request: Request, progress: Progress | None = None) -> Outcome:
         progress.note(f"warning: {source.dataset} {source.subset}: not the published files; `leaderboard data verify`")
     whole = Outcome()
     loaded_elsewhere = _distributed(request, run, encoders, plan)
-    for encoder in encoders:
-        name = encoder.stored_name if isinstance(encoder, Spec) else encoder.name
-        try:
-            loaded = loaded_elsewhere(encoder) if loaded_elsewhere else load(encoder, run, request.defaults)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as caught:  # one encoder may fail in any way, by sys.exit too, and the others go on
-            error = caught if isinstance(caught, Exception) else RuntimeError(one_line(caught))
-            whole.failures.append(Failure(name, "", "", error))
-            progress.fail(name, "loading", "", error)
-            continue
-        for measured, spec, modules in [loaded, *_variants(*loaded, encoder, request.reductions, progress)]:
+    with ExitStack() as stack:
+        if request.distribution:
+            stack.enter_context(request.distribution.mining(run.cache.root))
+        for encoder in encoders:
+            name = encoder.stored_name if isinstance(encoder, Spec) else encoder.name
             try:
-                outcome = measure_and_store(run, plan, measured, spec, modules)
-            except NameTakenError as error:
-                if len(encoders) == 1:
-                    raise
-                outcome = Outcome(failures=[Failure(measured.name, "", "", error)])
-                progress.fail(measured.name, "storing", "", error)
-            whole.results += outcome.results
-            whole.failures += outcome.failures
+                loaded = loaded_elsewhere(encoder) if loaded_elsewhere else load(encoder, run, request.defaults)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as caught:  # one encoder may fail in any way, by sys.exit too, and the others go on
+                error = caught if isinstance(caught, Exception) else RuntimeError(one_line(caught))
+                whole.failures.append(Failure(name, "", "", error))
+                progress.fail(name, "loading", "", error)
+                continue
+            for measured, spec, modules in [loaded, *_variants(*loaded, encoder, request.reductions, progress)]:
+                try:
+                    outcome = measure_and_store(run, plan, measured, spec, modules)
+                except NameTakenError as error:
+                    if len(encoders) == 1:
+                        raise
+                    outcome = Outcome(failures=[Failure(measured.name, "", "", error)])
+                    progress.fail(measured.name, "storing", "", error)
+                whole.results += outcome.results
+                whole.failures += outcome.failures
     if run.store:
         update_statistics(run.store, [planned.task for planned in plan], note=progress.note)
     return whole

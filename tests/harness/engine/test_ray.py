@@ -35,6 +35,7 @@ ENCODERS = (
     inspect.getsource(encoders)
     + """
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -64,6 +65,15 @@ class Slow(Batches):
     seconds = 0.5
 
 
+class Stuck(Batches):
+    '''Is in a call of compiled code that holds Python's lock and does not look at signals.'''
+    name = fingerprint = "stuck"
+
+    def encode(self, sentences, *, lang=None):
+        super().encode(sentences)
+        re.match("(a+)+b", "a" * 60)
+
+
 class Deadly(Batches):
     '''Kills its process the first time, or as often as there is nothing in the way.'''
     name = fingerprint = "deadly"
@@ -89,6 +99,7 @@ class Fatal(Batches):
 
 def batches(): return Batches()
 def slow(): return Slow()
+def stuck(): return Stuck()
 def deadly(): return Deadly()
 def fatal(): return Fatal()
 def unloadable(): raise OSError("no weights here")
@@ -227,3 +238,151 @@ def test_a_worker_that_is_killed_costs_its_piece_alone(folder: Path, cluster: An
     here = run(folder, "--encoder", "python:mine:deadly", to="here")
     assert here.returncode == 0, here.stderr
     assert_same(folder, "here", "there")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("how", ["shared", "object-store"])
+def test_two_nodes_give_what_one_process_gives(folder: Path, cluster: Any, how: str) -> None:
+    names = ["--encoder", "python:mine:batches", "--encoder", "student", "--encoder", "muse"]
+    there = run(folder, *names, *on(cluster), "--vectors", how, to="there")
+    assert there.returncode == 0, there.stderr
+    assert_quiet(there.stderr)
+    assert n_redone(there.stderr) == 0
+    assert len({line.split()[0] for line in encoded(folder)}) == 2  # both nodes took part
+    assert run(folder, *names, to="here").returncode == 0
+    assert_same(folder, "here", "there")
+    again = run(folder, *names, *on(cluster), "--vectors", how, "--fresh", to="there")
+    assert again.returncode == 0 and "workers:" not in again.stderr, again.stderr  # nothing was left to encode
+    other = run(folder, *names, "--threads", "2", to="other")
+    assert other.returncode == 0 and vectors(folder, "other") != vectors(folder, "here")
+
+
+def disturbed(folder: Path, cluster: Any, disturb: Callable[[], None], least: int = 6) -> tuple[float, str]:
+    """Disturbs a run after some pieces, checks that its results are as ever, and gives its seconds and its stderr."""
+    begin = time.monotonic()
+    process = start(folder, "--encoder", "python:mine:slow", *on(cluster), to="there")
+    wait_for(lambda: len(encoded(folder)) >= least and len({line.split()[0] for line in encoded(folder)}) == 2)
+    disturb()
+    there = finish(process)
+    seconds = time.monotonic() - begin
+    assert there.returncode == 0, there.stderr
+    assert_quiet(there.stderr)
+    assert run(folder, "--encoder", "python:mine:slow", to="here").returncode == 0
+    assert_same(folder, "here", "there")
+    print(f"{seconds:.1f} s, {n_redone(there.stderr)} pieces redone")
+    return seconds, there.stderr
+
+
+@pytest.mark.nightly
+def test_a_worker_that_is_killed_from_outside(folder: Path, cluster: Any) -> None:
+    _, said = disturbed(folder, cluster, lambda: os.kill(int(encoded(folder)[-1].split()[0]), signal.SIGKILL))
+    assert n_redone(said) <= 2
+
+
+@pytest.mark.nightly
+def test_a_node_that_is_lost(folder: Path, cluster: Any) -> None:
+    _, said = disturbed(folder, cluster, lambda: cluster.remove_node(cluster.second, allow_graceful=False))
+    assert 1 <= n_redone(said) <= 4 and len(re.findall(r"node .* is lost; its pieces", said)) == 1, said
+
+
+@pytest.mark.nightly
+def test_a_node_that_is_stopped(folder: Path, cluster: Any) -> None:
+    def processes() -> list[int]:
+        [raylet] = [each.process.pid for each in cluster.second.all_processes["raylet"]]
+        found = [raylet]
+        for pid in found:
+            for task in Path(f"/proc/{pid}/task").glob("*/children"):
+                found += map(int, task.read_text().split())
+        return found
+
+    stopped: list[int] = []
+
+    def stop() -> None:
+        stopped.extend(processes())
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+
+    try:
+        _, said = disturbed(folder, cluster, stop)
+    finally:
+        for pid in stopped:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+    assert 1 <= n_redone(said) <= 4, said
+
+
+@pytest.mark.nightly
+def test_a_driver_that_is_killed_and_started_again(folder: Path, cluster: Any) -> None:
+    first = start(folder, "--encoder", "python:mine:slow", *on(cluster), to="there")
+    wait_for(lambda: len(encoded(folder)) >= 6)
+    first.kill()
+    first.communicate()
+    time.sleep(3)
+    before = len(encoded(folder))
+    again = run(folder, "--encoder", "python:mine:slow", *on(cluster), to="there")
+    assert again.returncode == 0, again.stderr
+    total = before + len(encoded(folder)) - before
+    assert run(folder, "--encoder", "python:mine:slow", to="here").returncode == 0
+    alone = len(encoded(folder)) - total
+    print(f"{before} pieces before, {total - before} after, {alone} by one process")
+    assert total <= alone + 4  # what was under way is done again
+    assert_same(folder, "here", "there")
+
+
+@pytest.mark.nightly
+def test_a_piece_that_kills_every_worker_is_a_hole(folder: Path, cluster: Any) -> None:
+    names = ["--encoder", "python:mine:fatal", "--encoder", "python:mine:unloadable", "--encoder", "chargrams"]
+    there = run(folder, *names, *on(cluster), to="there")
+    assert there.returncode == 3, there.stderr
+    assert_quiet(there.stderr)
+    assert len((folder / "fatal.txt").read_text()) == 3
+    assert re.search(r"sts17 en-ar@sample: FAILED for fatal: LostError: given up after 3 attempts", there.stderr)
+    assert there.stderr.count("no weights here") == 1
+    found = {(record["encoder"], record["subset"]) for record in records(folder, "there")}
+    assert ("fatal", "deu@sample") in found and ("fatal", "en-en@sample") in found
+    assert ("fatal", "en-ar@sample") not in found and ("chargrams", "en-ar@sample") in found
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["slow", "stuck"])
+@pytest.mark.parametrize("where", ["cluster", "machine"])
+def test_after_ctrl_c_nothing_is_left(
+    folder: Path, mark: str, where: str, name: str, request: pytest.FixtureRequest
+) -> None:
+    engine = on(request.getfixturevalue("cluster")) if where == "cluster" else ["--engine", "ray"]
+    before = set(marked(mark))
+    process = start(folder, "--encoder", f"python:mine:{name}", *engine, to="there")
+    wait_for(lambda: len(encoded(folder)) >= 2)
+    begin = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=30)
+    seconds = time.monotonic() - begin
+    assert seconds < 5 and process.returncode == 130, (seconds, process.returncode, stderr)
+    assert "run the same command again to go on" in stderr
+    assert_quiet(stderr)
+    n_encoded = len(encoded(folder))
+
+    def left() -> list[str]:
+        names = []
+        for pid in set(marked(mark)) - before:
+            with suppress(OSError):
+                names.append(Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")[:60])
+        return [name for name in names if where == "machine" or "SPREAD" in name or "attempt" in name]
+
+    wait_for(lambda: not left(), 15)
+    print(f"prompt after {seconds:.1f} s, nothing left after {time.monotonic() - begin:.1f} s")
+    time.sleep(2)
+    assert len(encoded(folder)) == n_encoded
+
+
+@pytest.mark.nightly
+def test_a_cluster_is_looked_at(folder: Path, cluster: Any) -> None:
+    command = [LEADERBOARD, "engine", "check", "--address", cluster.address, "--cache-dir", str(folder / "cache")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert_quiet(done.stderr)
+    assert done.stdout.count("seen") == 2
+    nobody = subprocess.run(
+        [LEADERBOARD, "engine", "check", "--address", "127.0.0.1:9"], capture_output=True, text=True, timeout=60
+    )
+    assert nobody.returncode == 2 and nobody.stderr.startswith("error: no Ray cluster at 127.0.0.1:9"), nobody.stderr
