@@ -35,13 +35,13 @@ def connected(address: str | None = None, threads: int = 1) -> Iterator[Any]:
         ClusterError: there is no cluster at this address, or it has another version.
     """
     os.environ.update({name: os.environ.get(name, value) for name, value in _QUIET.items()})
-    address = address or os.environ.get("RAY_ADDRESS") or "local"
-    _check(address)
     try:
         import ray
         from ray._private import worker
     except ImportError:
         raise MissingExtraError("the engine ray", "ray") from None
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    _check(address)
     with suppress(AttributeError):
         worker._worker_logs_enabled = False  # what nodes have to say of their end fills a screen; ours is a line
     own = {"num_cpus": available_cores(), "object_store_memory": _STORE_BYTES, "include_dashboard": False}

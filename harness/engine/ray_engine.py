@@ -1,13 +1,14 @@
 """The engine of a Ray cluster: plain tasks, in a window, done once more where a worker or a node is lost.
 
 Ray could do lost tasks again by itself, but would neither say so nor stop at those that kill their workers: so a task
-is done once for Ray, and `RayEngine.map` sends it again.
+is done once for Ray, and `RayEngine.map` sends it again. It also chooses the node: of one that is silent (stopped, cut
+off) Ray says after a minute that it is dead, but goes on waiting for its tasks.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from harness.engine.worker import Setting, Told, attempt
 
 _MOST = 10  # attempts, where it is the nodes that die: of no fault of the piece
 _LOOK = 2.0  # seconds between two looks at the nodes
+_NODE = "its node was lost"
 _PATIENCE = 60.0  # seconds without any place for a worker
 
 
@@ -40,6 +42,7 @@ class Needs:
 @dataclass
 class _Sent:
     piece: Any
+    node: str = ""
     attempts: int = 0  # begun before
     deaths: int = 0  # of workers, not of nodes
 
@@ -57,8 +60,9 @@ class RayEngine:
 
     def __init__(self, ray: Any, needs: Needs, say: Callable[[str], None]):
         self._ray, self._needs, self._say = ray, needs, say
-        self._looked_at, self._without_place = 0.0, 0.0
-        self._nodes: dict[str, str] = {}  # names of those that are alive
+        self._looked_at, self._had_place = 0.0, float("-inf")
+        self._nodes: dict[str, str] = {}  # names of those that are alive, by their numbers
+        self._places: dict[str, int] = {}  # theirs
         self.most_in_flight = 0  # pieces that were ever sent at a time
         self.places = 0
         self._look()
@@ -68,66 +72,89 @@ class RayEngine:
     ) -> Iterator[Outcome[T, R]]:
         """See `Engine.map`."""
         ray, setting = self._ray, Setting.here()
-        task = ray.remote(
-            num_cpus=self._needs.cpus,
-            num_gpus=self._needs.gpus,
-            max_retries=0,
-            max_calls=0,  # else Ray ends a worker that has a GPU after each task, and the model is loaded again
-            scheduling_strategy="SPREAD",
-        )(attempt)
+        # With max_calls, Ray would end a worker that has a GPU after each task, and the model would be loaded again.
+        needs = {"num_cpus": self._needs.cpus, "num_gpus": self._needs.gpus, "max_retries": 0, "max_calls": 0}
+        task = ray.remote(**needs)(attempt)
+        affinity = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
         left, again = iter(pieces), deque[_Sent]()
         running: dict[Any, _Sent] = {}
+        is_empty = False  # what is left
+
+        def redo(sent: _Sent, why: str) -> None:
+            again.append(sent)
+            if on_redone:
+                on_redone(sent.piece, why)
+
         try:
             while True:
-                while len(running) < max(2 * self.places, 1):
+                while (node := self._free(running.values())) is not None:
                     if again:
                         sent = again.popleft()
                     else:
                         try:
                             sent = _Sent(next(left))
                         except StopIteration:
+                            is_empty = True
                             break
-                    sent.attempts += 1
-                    running[task.remote(function, sent.piece, setting)] = sent
+                    sent.attempts, sent.node = sent.attempts + 1, node
+                    there = task.options(scheduling_strategy=affinity(node, soft=False))
+                    running[there.remote(function, sent.piece, setting)] = sent
                     self.most_in_flight = max(self.most_in_flight, len(running))
-                if not running:
+                if is_empty and not running and not again:
                     return
-                done, _ = ray.wait(list(running), timeout=_LOOK)
-                self._look()
-                for ref in done:
+                if not running:  # no node has a place now
+                    time.sleep(max(_LOOK, 0.0))
+                for ref in ray.wait(list(running), timeout=_LOOK)[0] if running else ():
                     sent = running.pop(ref)
                     outcome = self._outcome(ref, sent)
                     if isinstance(outcome, str):
-                        again.append(sent)
-                        if on_redone:
-                            on_redone(sent.piece, outcome)
+                        redo(sent, outcome)
+                    else:
+                        yield outcome
+                self._look()
+                for ref in [ref for ref, sent in running.items() if sent.node not in self._nodes]:
+                    sent = running.pop(ref)
+                    ray.cancel(ref, force=True)
+                    outcome = self._given_up(sent, _NODE)
+                    if isinstance(outcome, str):
+                        redo(sent, outcome)
                     else:
                         yield outcome
         finally:
             for ref in running:
                 ray.cancel(ref, force=True)
 
+    def _free(self, running: Iterable[_Sent]) -> str | None:
+        """The node with the fewest pieces for its places; None if each has twice as many as places."""
+        n_there = Counter(sent.node for sent in running)
+        loads = {node: n_there[node] / places for node, places in self._places.items() if places}
+        node = min(loads, key=lambda each: loads[each], default=None)
+        return node if node is not None and n_there[node] < 2 * self._places[node] else None
+
     def _outcome(self, ref: Any, sent: _Sent) -> Outcome[Any, Any] | str:
         """What became of a task; or why it has to be done once more."""
         errors = self._ray.exceptions
         try:
             value, told = self._ray.get(ref)
-        except (errors.RayTaskError, errors.RuntimeEnvSetupError, errors.TaskUnschedulableError) as error:
+        except (errors.RayTaskError, errors.RuntimeEnvSetupError) as error:
             # Not the function's error, which is told: a package that the node lacks, a result that cannot be sent.
             last = (str(error).strip().splitlines() or [type(error).__name__])[-1]
             return Failed(
                 sent.piece, ClusterError(f"a worker cannot do its work ({last}); leaderboard engine check"), 1
             )
         except errors.RayError as error:
-            is_node = isinstance(error, errors.NodeDiedError)
+            is_node = isinstance(error, errors.NodeDiedError | errors.TaskUnschedulableError)
             sent.deaths += not is_node
-            why = "its node was lost" if is_node else _how(error)
-            if sent.deaths >= ATTEMPTS or sent.attempts >= _MOST:
-                return Lost(sent.piece, LostError(f"given up after {sent.attempts} attempts: {why}"), sent.attempts)
-            return why
+            return self._given_up(sent, _NODE if is_node else _how(error))
         if isinstance(told, Told):
             return Failed(sent.piece, told.error(), sent.attempts)
         return Done(sent.piece, value, sent.attempts)
+
+    def _given_up(self, sent: _Sent, why: str) -> Lost[Any] | str:
+        """That a piece is given up; or why it is not."""
+        if sent.deaths >= ATTEMPTS or sent.attempts >= _MOST:
+            return Lost(sent.piece, LostError(f"given up after {sent.attempts} attempts: {why}"), sent.attempts)
+        return why
 
     def _look(self) -> None:
         """Count the places, and say which nodes have come and gone. Raises ClusterError: there is none for long."""
@@ -142,10 +169,11 @@ class RayEngine:
         for new in names.keys() - self._nodes.keys() if self._nodes else ():
             self._say(f"node {names[new]} has joined")
         self._nodes = names
-        self.places = sum(self._needs.places(node["Resources"]) for node in alive)
+        self._places = {node["NodeID"]: self._needs.places(node["Resources"]) for node in alive}
+        self.places = sum(self._places.values())
         if self.places:
-            self._without_place = now
-        elif not self._without_place or now > self._without_place + _PATIENCE:
+            self._had_place = now
+        elif now > self._had_place + _PATIENCE:
             raise ClusterError(
                 f"no node has room for a worker ({self._needs.cpus} CPUs and {self._needs.gpus:g} GPUs each); nodes: "
                 + ("; ".join(f"{name_of(node)}: {_resources(node)}" for node in alive) or "none")
