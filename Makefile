@@ -17,11 +17,13 @@ demo: $(VENV)/.demo
 
 # All tests, with every package that they need (torch among them).
 test: $(VENV)/.test
+	$(BIN)/python -m pytest -n 0 -m "alone and not nightly"
 	$(BIN)/python -m pytest $(TEST_ARGS)
 
 # What takes too long for every change: longer versions of tests, thousands of damaged files.
 test-nightly: $(VENV)/.test
-	$(BIN)/python -m pytest $(TEST_ARGS) -m nightly
+	$(BIN)/python -m pytest $(TEST_ARGS) -m "nightly and not alone"
+	$(BIN)/python -m pytest -n 0 -m "nightly and alone"
 	HARNESS_MUTATIONS=5000 $(BIN)/python -m pytest $(TEST_ARGS) tests/test_mutated_files.py
 
 # Only the adapters, through the real libraries: LASER, TensorFlow Hub, transformers, training.
@@ -36,7 +38,7 @@ lint: $(VENV)/.test
 
 # The light core's tests, but for the slow ones; on another Python: make test-light PYTHON=python3.13 VENV=.venvs/3.13
 test-light: $(VENV)/.light
-	$(BIN)/python -m pytest $(TEST_ARGS) -m "not slow and not nightly"
+	$(BIN)/python -m pytest $(TEST_ARGS) -m "not slow and not nightly and not alone"
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

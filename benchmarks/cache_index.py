@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.core.files import listed
-from harness.encoders.cache import CHUNK, VectorCache
+from harness.encoders.cache import VectorCache
 from harness.encoders.shards import KEY, KEY_BYTES, Effort, Index, open_shard, write_shard
+from harness.encoders.vectors import CHUNK
 
 SIZES = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
 

@@ -20,9 +20,9 @@ from baselines.training.model_folder import as_json
 from harness.core.errors import InputError
 from harness.core.files import locked, write_atomically, writing
 from harness.core.schema import Count, decoded
-from harness.encoders.cache import CHUNK
 from harness.encoders.containment import InParts
 from harness.encoders.encoder import Encoder, encode_all, normalise
+from harness.encoders.vectors import CHUNK
 
 VectorType = Literal["float16", "float32"]
 

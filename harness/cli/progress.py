@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from harness.cli import say
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from harness.data.transfer import Progress as Download
     from harness.mining import Progress as Search
     from harness.results.records import Result
+    from harness.running.plan import Queue
 
 _SECONDS = 30.0  # between two lines on a search
 
@@ -82,6 +84,20 @@ class Watcher:
             self._bars.update(self._sentences, description=name, completed=done, total=total, visible=done < total)
         elif total > 20_000:
             self._print(f"  {task} {subset}: {done:,} of {total:,} sentences encoded")
+
+    def queue(self, queue: Queue) -> None:
+        """A piece was done by a worker: prints now and then how far all of them are."""
+        is_done = queue.done == queue.total
+        redone = f", {queue.redone} pieces redone" if queue.redone else ""
+        line = f"{queue.sentences:,} of {queue.all_sentences:,} sentences, {queue.sentences_per_s:,.0f}/s{redone}"
+        if not is_done:
+            line += f", {timedelta(seconds=round(queue.seconds_left))} left"
+        if self._bars:
+            done, total = queue.sentences, queue.all_sentences
+            self._bars.update(self._sentences, description=line, completed=done, total=total, visible=not is_done)
+        if is_done or (not self._bars and time.monotonic() - self._last_said >= _SECONDS):
+            self._last_said = time.monotonic()
+            self._print(f"workers: {line}")
 
     def searching(self, search: Search) -> None:
         """Prints now and then how far a search for nearest neighbours is, and remembers its backend."""

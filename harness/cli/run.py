@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.engine import (
+    AddressOption,
+    CpusOption,
+    EngineChoice,
+    EngineOption,
+    GpusOption,
+    VectorsChoice,
+    VectorsOption,
+    opened,
+)
 from harness.cli.options import (
     BatchSizeOption,
     CacheDirOption,
@@ -66,6 +77,11 @@ def run(
         RowsFormat | None,
         typer.Option(show_default=False, help="Keep the rows in this format, as with --save-rows. Default: npz."),
     ] = None,
+    engine: EngineOption = EngineChoice.local,
+    address: AddressOption = None,
+    cpus_per_worker: CpusOption = None,
+    gpus_per_worker: GpusOption = 0.0,
+    vectors: VectorsOption = VectorsChoice.shared,
     own: DataDir | None = None,
 ) -> None:
     """Measure encoders on tasks and store each result as soon as it is there.
@@ -79,11 +95,16 @@ def run(
     What is stored already is not measured again. An encoder with other weights or options than those stored under its
     name is refused: name=... keeps both, --replace removes what is stored.
 
+    With --engine ray, the workers of a cluster load the encoders and encode, with as many threads each as --threads;
+    with equal threads, vectors and scores are those of one machine, bit by bit.
+
     At the end the intervals and tests that the tables show are brought up to date (RESULTS/statistics/), from the
     per-item rows that are kept (RESULTS/rows/).
     """
     from harness.cli.progress import watch
     from harness.core.errors import InputError
+    from harness.encoders.cache import VectorCache
+    from harness.running.distribution import Distribution
     from harness.running.suite import Request, run_suite
 
     if own and suite:
@@ -106,7 +127,15 @@ def run(
     if dry_run:
         _forecast(request)
         return
-    with watch() as progress:
+    is_shared = vectors is VectorsChoice.shared
+    cache = VectorCache(cache_dir).root.absolute() if is_shared else None
+    with (
+        watch() as progress,
+        opened(engine, address, cpus_per_worker, gpus_per_worker, cache) as workers,
+    ):
+        if workers:
+            distribution = Distribution(workers, is_shared=is_shared, progress=progress)
+            request = dataclasses.replace(request, distribution=distribution)
         outcome = run_suite(request, progress)
     if outcome.results:
         from harness.report.render import render

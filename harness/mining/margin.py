@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from harness.core.errors import unknown_name
 from harness.mining.neighbours import Backend, Progress, nearest
 from harness.mining.search import Floats, Ints, Neighbours
+from harness.mining.tiles import chosen_search
 
 _AT_ONCE = 1 << 16  # pairs
 
@@ -65,7 +66,10 @@ def mine(
         raise unknown_name("margin", margin, get_args(Margin))
     if retrieval not in get_args(Retrieval):
         raise unknown_name("retrieval", retrieval, get_args(Retrieval))
-    of_x, of_y = nearest(x, y, k, backend=backend, block=block, checkpoint=checkpoint, on_progress=on_progress)
+    if (search := chosen_search()) is not None and block is None and checkpoint is None:
+        of_x, of_y = search(x, y, k, backend=backend, on_progress=on_progress)
+    else:
+        of_x, of_y = nearest(x, y, k, backend=backend, block=block, checkpoint=checkpoint, on_progress=on_progress)
     if of_x.rows.size == 0 or of_y.rows.size == 0:
         return np.empty((0, 2), np.int64), np.empty(0)
     (best_y, forward), (best_x, backward) = best_candidates(of_x, of_y, margin)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.encoders.cache import EncoderVectors
 from harness.encoders.encoder import Encoder, encode_all
+from harness.encoders.vectors import EncoderVectors
 
 STALE_DISTANCE = 0.03
 """How far a cached vector may be from a fresh one, relative to its length. In bf16 a vector depends on its batch by

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
-
-import numpy as np
-from numpy.typing import NDArray
 
 from harness.core.errors import one_line
 from harness.data import DataDir
@@ -16,12 +12,12 @@ from harness.encoders.sides import AnyEncoder, Side, by_side, side_of
 from harness.encoders.spec import Spec
 from harness.encoders.variant import Variant
 from harness.protocol.task import Planned, Task
+from harness.running.asked import asked_for
 from harness.running.measure import Failure, Run, fits, refused
 from harness.running.plan import Progress, Silent, choose_data, identity_of, sets_of
 from harness.running.suite import Records, Request, load, prepare
 
 _CHARACTERS = 4  # a token, in English; fewer in most other languages
-_FEW = 20_000  # sentences for which a task may go on with vectors of zeros: it takes no time
 
 
 @dataclass(frozen=True)
@@ -94,7 +90,7 @@ def _forecast(run: Run, encoder: AnyEncoder, plan: Sequence[Planned], data: Data
         if records.known(task, identity_of(encoder.name, encoder.fingerprint, task, source)):
             continue
         n_sets += 1
-        asked, is_whole = _asked_for(task, run.items.of(task, source))
+        asked, is_whole = asked_for(task, run.items.of(task, source))
         for side, lang, sentences in asked:
             key = side_of(encoder, side)
             wanted[key].setdefault(lang if sides[key].uses_lang else None, set()).update(sentences)
@@ -124,34 +120,3 @@ def _missing(run: Run, encoder: Encoder, wanted: Mapping[str | None, set[str]]) 
         return [sentence for sentences in wanted.values() for sentence in sentences]
     with run.cache.of(encoder) as vectors:
         return [text for lang, sentences in wanted.items() for text in vectors.missing(list(sentences), lang)]
-
-
-def _asked_for(task: Task, items: Any) -> tuple[list[tuple[Side | None, str | None, Sequence[str]]], bool]:
-    """What a task would encode of its items, with the sides and languages; and whether that is all.
-
-    It is not where the task had to be stopped since it looks at vectors of many sentences.
-    """
-    asked: list[tuple[Side | None, str | None, Sequence[str]]] = []
-
-    def encode(sentences: Sequence[str], lang: str | None, *, side: Side | None = None) -> NDArray[np.float32]:
-        asked.append((side, lang, sentences))
-        return np.zeros((len(sentences), 1), np.float32) if len(sentences) <= _FEW else _Unread()  # type: ignore[return-value]
-
-    try:
-        task.rows(items, encode)
-    except Exception:  # a task's own code may not like zeros either
-        return asked, False
-    return asked, True
-
-
-class _UnreadError(Exception):
-    """Vectors are needed that nobody has computed."""
-
-
-class _Unread:
-    """In place of vectors: whoever looks at it is stopped, before hours of mining."""
-
-    def _stop(self, *_: object, **__: object) -> NoReturn:
-        raise _UnreadError
-
-    __getattr__ = __getitem__ = __len__ = __iter__ = __array__ = _stop

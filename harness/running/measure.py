@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from harness.core import provenance
 from harness.core.errors import EncoderError, HarnessError, InputError, LanguageError
 from harness.data import Source
-from harness.encoders.cache import EncoderVectors, VectorCache
+from harness.encoders.cache import VectorCache
 from harness.encoders.encoder import Conditions
 from harness.encoders.reduction import Reduced
 from harness.encoders.shards import Effort
 from harness.encoders.sides import AnyEncoder, Side, Sides, TwoSided, by_side, side_of
 from harness.encoders.variant import Variant
+from harness.encoders.vectors import EncoderVectors
 from harness.protocol.task import Planned, Rows, Task, common_signature
 from harness.results.records import Dataset, Identity, RecordKey, Result, mean_metrics
 from harness.results.store import ResultStore

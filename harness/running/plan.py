@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,12 +13,44 @@ from harness.core.names import Subset
 from harness.data import DataDir, Source, bundled_sample, open_data_dir
 from harness.data.languages import standard_language
 from harness.data.own import own_layout
+from harness.mining import Progress as Search
 from harness.protocol import get_task, task_names
 from harness.protocol.languages import chosen_languages, is_on, languages_of_source
 from harness.protocol.task import Planned, Task
 from harness.results.records import Identity, Result
 
 _KEPT_BYTES = 64 << 20  # of files, whose sentences then take three times as much memory
+
+
+@dataclass
+class Queue:
+    """How far pieces are that are encoded elsewhere, over all workers.
+
+    Attributes:
+        done, total: pieces.
+        sentences, all_sentences: of these.
+        redone: how often a piece had to be done once more.
+        seconds: that this has taken.
+        places: for pieces at a time.
+    """
+
+    done: int = 0
+    total: int = 0
+    sentences: int = 0
+    all_sentences: int = 0
+    redone: int = 0
+    seconds: float = 0.0
+    places: int = 1
+
+    @property
+    def sentences_per_s(self) -> float:
+        """The speed so far."""
+        return self.sentences / self.seconds if self.seconds else 0.0
+
+    @property
+    def seconds_left(self) -> float:
+        """By the speed so far."""
+        return (self.all_sentences - self.sentences) / self.sentences_per_s if self.sentences_per_s else float("inf")
 
 
 class Progress(Protocol):
@@ -31,6 +64,12 @@ class Progress(Protocol):
 
     def encoding(self, task: str, subset: str, done: int, total: int) -> None:
         """So many of a subset's new sentences are encoded."""
+
+    def queue(self, queue: Queue) -> None:
+        """A piece was done by a worker."""
+
+    def searching(self, search: Search) -> None:
+        """How far workers are that search for neighbours."""
 
     def finish(self, result: Result, metric: str, was_stored: bool) -> None:
         """A subset is done, or was by an earlier run; `metric` names its main score."""

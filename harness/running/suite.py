@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from harness.core.errors import HarnessError, InputError, NameTakenError, one_line
 from harness.core.names import check_name
-from harness.data import DataDir
+from harness.data import DataDir, Source
 from harness.encoders.cache import VectorCache
 from harness.encoders.reduction import Reduction
 from harness.encoders.registry import check_spec, encoder_info, encoder_names, load_sides
 from harness.encoders.sides import AnyEncoder, each_side
 from harness.encoders.spec import CheckedSpec, Spec, refuse_equal_names
 from harness.encoders.variant import Variant
+from harness.engine.encoding import Opening
 from harness.protocol.task import Planned, Rows, Task
 from harness.results.records import Identity, RecordKey, Result, name_taken, set_taken
 from harness.results.statistics import StatisticsStore
 from harness.results.store import ResultStore
+from harness.running.distribution import Distribution
 from harness.running.measure import Failure, Run, averages_of
 from harness.running.plan import Progress, Silent, choose_data, choose_tasks, identity_of, plan_sets, sets_of
 from harness.statistics.rows import EncoderRows, has_rows, rows_of, save_rows, stored_rows
@@ -138,6 +141,7 @@ class Request:
         suite: "paper" wants a data directory, "sample" takes the bundled sample; by default the sample is taken only
             where no data directory is given.
         defaults: options for the encoders that have such options and do not set them in their spec strings.
+        distribution: has an engine load the encoders and encode; by default this process does.
         reductions: each encoder is measured in full, and then cut and quantised in each of these ways; one that asks
             for more dimensions than the encoder has is passed over, with a note.
     """
@@ -155,6 +159,7 @@ class Request:
     save_rows: str | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
     reductions: Sequence[Reduction] = ()
+    distribution: Distribution | None = None
 
 
 def run_suite(request: Request, progress: Progress | None = None) -> Outcome:
@@ -170,27 +175,31 @@ def run_suite(request: Request, progress: Progress | None = None) -> Outcome:
     for source in [source for _, source in sets_of(plan) if source.is_published is False]:
         progress.note(f"warning: {source.dataset} {source.subset}: not the published files; `leaderboard data verify`")
     whole = Outcome()
-    for encoder in encoders:
-        name = encoder.stored_name if isinstance(encoder, Spec) else encoder.name
-        try:
-            loaded = load(encoder, run, request.defaults)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as caught:  # one encoder may fail in any way, by sys.exit too, and the others go on
-            error = caught if isinstance(caught, Exception) else RuntimeError(one_line(caught))
-            whole.failures.append(Failure(name, "", "", error))
-            progress.fail(name, "loading", "", error)
-            continue
-        for measured, spec, modules in [loaded, *_variants(*loaded, encoder, request.reductions, progress)]:
+    loaded_elsewhere = _distributed(request, run, encoders, plan)
+    with ExitStack() as stack:
+        if request.distribution:
+            stack.enter_context(request.distribution.mining(run.cache.root))
+        for encoder in encoders:
+            name = encoder.stored_name if isinstance(encoder, Spec) else encoder.name
             try:
-                outcome = measure_and_store(run, plan, measured, spec, modules)
-            except NameTakenError as error:
-                if len(encoders) == 1:
-                    raise
-                outcome = Outcome(failures=[Failure(measured.name, "", "", error)])
-                progress.fail(measured.name, "storing", "", error)
-            whole.results += outcome.results
-            whole.failures += outcome.failures
+                loaded = loaded_elsewhere(encoder) if loaded_elsewhere else load(encoder, run, request.defaults)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as caught:  # one encoder may fail in any way, by sys.exit too, and the others go on
+                error = caught if isinstance(caught, Exception) else RuntimeError(one_line(caught))
+                whole.failures.append(Failure(name, "", "", error))
+                progress.fail(name, "loading", "", error)
+                continue
+            for measured, spec, modules in [loaded, *_variants(*loaded, encoder, request.reductions, progress)]:
+                try:
+                    outcome = measure_and_store(run, plan, measured, spec, modules)
+                except NameTakenError as error:
+                    if len(encoders) == 1:
+                        raise
+                    outcome = Outcome(failures=[Failure(measured.name, "", "", error)])
+                    progress.fail(measured.name, "storing", "", error)
+                whole.results += outcome.results
+                whole.failures += outcome.failures
     if run.store:
         update_statistics(run.store, [planned.task for planned in plan], note=progress.note)
     return whole
@@ -242,7 +251,15 @@ def prepare(request: Request, progress: Progress) -> tuple[Run, list[Spec | AnyE
         _refuse_reduced([spec for spec in encoders if isinstance(spec, CheckedSpec)])
     data = choose_data(request.data_dir, request.suite)
     plan = plan_sets(choose_tasks(request.tasks, progress), data, request.subsets, progress, request.languages)
-    run = Run(VectorCache(request.cache_dir), store, request.fresh, request.save_rows, progress, request.replace)
+    elsewhere = request.distribution.encode if request.distribution else None
+    run = Run(
+        VectorCache(request.cache_dir, elsewhere=elsewhere),
+        store,
+        request.fresh,
+        request.save_rows,
+        progress,
+        request.replace,
+    )
     _check_sets(run, plan, data)
     run.items.read(plan, progress)
     return run, [*encoders], plan
@@ -253,14 +270,53 @@ def load(given: Spec | AnyEncoder, run: Run, defaults: Mapping[str, Any]) -> _Lo
     if not isinstance(given, Spec):
         return given, "", ()
 
-    def known() -> list[str]:
-        full = given.base_name(given.reduction) if isinstance(given, CheckedSpec) else given.stored_name
-        names = dict.fromkeys([full, given.stored_name])  # weights are those of the full vectors
-        stored = [record for name in names for record in run.store.load(name)] if run.store else ()
-        return [*run.cache.fingerprints(), *(text for record in stored for text in record.fingerprints)]
-
-    encoder = load_sides(given, **defaults, known_fingerprints=known)
+    encoder = load_sides(given, **defaults, known_fingerprints=partial(_fingerprints, given, run))
     return encoder, str(given), encoder_info(given.head).modules
+
+
+def _fingerprints(given: Spec, run: Run) -> list[str]:
+    """Those of vectors and results that may be the encoder's."""
+    full = given.base_name(given.reduction) if isinstance(given, CheckedSpec) else given.stored_name
+    names = dict.fromkeys([full, given.stored_name])  # weights are those of the full vectors
+    stored = [record for name in names for record in run.store.load(name)] if run.store else ()
+    return [*run.cache.fingerprints(), *(text for record in stored for text in record.fingerprints)]
+
+
+def _distributed(
+    request: Request, run: Run, encoders: Sequence[Spec | AnyEncoder], plan: Sequence[Planned]
+) -> Callable[[Spec | AnyEncoder], _Loaded] | None:
+    """Where there is an engine: have it load the encoders and encode all of the plan, and find what is loaded.
+
+    What it returns raises what loading raised.
+    """
+    distribution = request.distribution
+    if distribution is None:
+        return None
+    specs = [given for given in encoders if isinstance(given, Spec)]
+    if len(specs) < len(encoders):
+        raise InputError("an engine loads encoders by their spec strings; an object stays in its process")
+    found = distribution.load(Opening.of(spec, request.defaults, _fingerprints(spec, run)) for spec in specs)
+    by_spec = {id(spec): encoder for spec, encoder in zip(specs, found, strict=True)}
+
+    def known_of(encoder: AnyEncoder) -> Callable[[Task, Source], bool] | None:
+        try:
+            records = Records(run, encoder)
+        except NameTakenError:  # said when it is to be measured
+            return None
+        return lambda task, source: (
+            records.known(task, identity_of(encoder.name, encoder.fingerprint, task, source)) is not None
+        )
+
+    opened = [(encoder, known_of(encoder)) for encoder in found if not isinstance(encoder, Exception)]
+    distribution.encode_plan([(encoder, known) for encoder, known in opened if known], plan, run)
+
+    def loaded(given: Spec | AnyEncoder) -> _Loaded:
+        encoder = by_spec[id(given)]
+        if isinstance(encoder, Exception):
+            raise encoder
+        return encoder, str(given), encoder_info(cast(Spec, given).head).modules
+
+    return loaded
 
 
 def rows_by_name(encoder: str, plan: Sequence[Planned], store: ResultStore) -> EncoderRows | None:

@@ -25,6 +25,7 @@ from harness.core import files
 from harness.core.errors import InputError, VectorError
 from harness.core.threads import available_cores
 from harness.encoders import cache
+from harness.encoders import vectors as encoder_vectors
 from harness.encoders.cache import VectorCache, default_cache_dir
 from harness.encoders.encoder import PartialError
 
@@ -62,7 +63,7 @@ def test_how_vectors_were_made_is_kept_with_them(tmp_path: Path) -> None:
 
 def test_vectors_that_were_made_in_several_ways_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     VectorCache(tmp_path).of(Metered("bf16")).encode(["a"])
-    monkeypatch.setattr(cache, "n_threads", lambda: 64)
+    monkeypatch.setattr(encoder_vectors, "n_threads", lambda: 64)
     both = VectorCache(tmp_path).of(Metered("fp32")).encode(["a", "bb"]).effort
     assert set(str(both.conditions["threads"]).split(", ")) == {str(available_cores()), "64"}
     assert both.conditions["precision"] == "bf16, fp32"
@@ -102,7 +103,7 @@ def test_another_fingerprint_is_another_encoder(tmp_path: Path) -> None:
 def test_vectors_are_those_of_the_encoder(tmp_path_factory: pytest.TempPathFactory, calls: list, chunk: int) -> None:
     encoder = Counting()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache, "CHUNK", chunk)
+        patch.setattr(encoder_vectors, "CHUNK", chunk)
         root = tmp_path_factory.mktemp("cache")
         for sentences in calls:
             found = VectorCache(root).of(encoder).encode(sentences).vectors
@@ -131,7 +132,7 @@ def test_a_damaged_file_is_noticed_and_its_vectors_computed_again(
 
 
 def test_what_was_encoded_before_a_crash_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "CHUNK", 2)
+    monkeypatch.setattr(encoder_vectors, "CHUNK", 2)
 
     class Crashing(Counting):
         def encode(self, sentences: Sequence[str], *, lang: str | None = None) -> np.ndarray:
@@ -210,7 +211,7 @@ def test_size_cap_drops_the_encoder_that_was_used_longest_ago(tmp_path: Path) ->
 
 def test_shards_take_no_file_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     resource = pytest.importorskip("resource")
-    monkeypatch.setattr(cache, "CHUNK", 1)
+    monkeypatch.setattr(encoder_vectors, "CHUNK", 1)
     sentences = [f"sentence {i}" for i in range(150)]
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (100, limits[1]))
@@ -282,7 +283,7 @@ def test_every_flipped_bit_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_damage_costs_what_is_damaged_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "CHUNK", 2)
+    monkeypatch.setattr(encoder_vectors, "CHUNK", 2)
     sentences = [f"sentence {i}" for i in range(10)]
     VectorCache(tmp_path).of(Counting()).encode(sentences)
     content = bytearray(shards(tmp_path)[3].read_bytes())
@@ -306,7 +307,7 @@ def test_files_without_a_checksum_of_the_head_are_read(tmp_path: Path, capsys: p
 def test_sentences_that_do_not_fit_into_memory_go_through_in_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fits: int
 ) -> None:
-    monkeypatch.setattr(cache, "CHUNK", 20)
+    monkeypatch.setattr(encoder_vectors, "CHUNK", 20)
     calls = []
 
     class Small(Counting):
@@ -393,7 +394,7 @@ def test_an_encoder_that_prints_and_goes_elsewhere(
             return super().encode(sentences, lang=lang)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cache, "CHUNK", 1)
+    monkeypatch.setattr(encoder_vectors, "CHUNK", 1)
     VectorCache("cache").of(Noisy()).encode(["a", "bb"])
     assert len(shards(tmp_path)) == 2 and Path.cwd() == tmp_path
     assert capfd.readouterr() == ("", "print\necho\n" * 2)
@@ -558,7 +559,7 @@ def test_what_another_process_uses_is_not_deleted(tmp_path: Path, capsys: pytest
 def test_the_limit_is_kept_while_vectors_are_added(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cache, "CHUNK", 100)
+    monkeypatch.setattr(encoder_vectors, "CHUNK", 100)
     sentences = [f"sentence {i}" for i in range(1500)]
     store = VectorCache(tmp_path, max_bytes=30_000)
     store.of(Counting("old")).encode(sentences[:300])
@@ -576,7 +577,7 @@ def test_the_limit_is_kept_while_vectors_are_added(
 def test_how_often_the_cache_is_looked_at_does_not_grow_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "CHUNK", 1)
+    monkeypatch.setattr(encoder_vectors, "CHUNK", 1)
     store, n_looked = VectorCache(tmp_path, max_bytes=0), []
     look = cache._bytes_in
     monkeypatch.setattr(cache, "_bytes_in", lambda folder: n_looked.append(folder) or look(folder))

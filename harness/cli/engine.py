@@ -1,0 +1,129 @@
+"""`leaderboard engine check`, and the options with which other commands choose an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli import say
+from harness.cli.options import CacheDirOption
+from harness.core.errors import InputError
+
+if TYPE_CHECKING:
+    from harness.engine.engine import Engine
+
+app = typer.Typer(help="A cluster that encodes and mines (--engine ray).", no_args_is_help=True)
+
+
+class EngineChoice(str, Enum):
+    """Where the work is done."""
+
+    local = "local"
+    ray = "ray"
+
+
+class VectorsChoice(str, Enum):
+    """How vectors come from the workers."""
+
+    shared = "shared"
+    object_store = "object-store"
+
+
+EngineOption = Annotated[
+    EngineChoice, typer.Option("--engine", help="local: this process; ray: the workers of a Ray cluster.")
+]
+AddressOption = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        metavar="auto|HOST:PORT",
+        show_default="$RAY_ADDRESS or this machine's cores and GPUs",
+        help="Of the cluster.",
+    ),
+]
+CpusOption = Annotated[
+    int | None,
+    typer.Option("--cpus-per-worker", metavar="N", min=1, show_default="--threads", help="CPUs of a worker."),
+]
+GpusOption = Annotated[
+    float, typer.Option("--gpus-per-worker", metavar="N", min=0, help="GPUs of a worker; 0.5: two share one.")
+]
+VectorsOption = Annotated[
+    VectorsChoice,
+    typer.Option(
+        "--vectors", help="shared: workers write into the cache folder; object-store: they send vectors back."
+    ),
+]
+
+
+@contextmanager
+def opened(
+    choice: EngineChoice, address: str | None, cpus: int | None, gpus: float, cache: Path | None
+) -> Iterator[Engine | None]:
+    """The engine of a command for the time of a `with` block; None where it is this process.
+
+    cache: the cache folder that all nodes must see, if they must.
+
+    Raises:
+        InputError: options of a cluster without one; there is no cluster, or a node does not see the cache folder.
+        MissingExtraError: Ray is not installed.
+    """
+    if choice is EngineChoice.local:
+        if address or cpus or gpus:
+            raise InputError("--address, --cpus-per-worker and --gpus-per-worker are for --engine ray; add it")
+        yield None
+        return
+    from harness.core.threads import n_threads
+    from harness.engine.check import blind_nodes
+    from harness.engine.cluster import connected
+    from harness.engine.encoding import REMEDY
+    from harness.engine.ray_engine import Needs, RayEngine
+
+    with connected(address, n_threads()) as ray:
+        engine = RayEngine(ray, Needs(cpus or n_threads(), gpus), say)
+        say(f"ray: {engine.places} workers of {cpus or n_threads()} CPUs, {gpus:g} GPUs and {n_threads()} threads each")
+        if cache is not None and (blind := blind_nodes(ray, cache)):
+            nodes = "; ".join(f"{node}: {why}" for node, why in blind.items())
+            raise InputError(f"the cache folder {cache} is not seen by all nodes ({nodes}); {REMEDY}")
+        yield engine
+
+
+@app.callback()
+def _group() -> None:
+    """A cluster that encodes and mines (--engine ray)."""
+
+
+@app.command()
+def check(address: AddressOption = None, cache_dir: CacheDirOption = None) -> None:
+    """Look at a cluster: nodes, CPUs, GPUs, versions, and whether every node sees the cache folder.
+
+    A line on stderr for each thing that does not fit, and exit code 2.
+    """
+    from harness.core.threads import n_threads
+    from harness.encoders.cache import VectorCache
+    from harness.engine.check import blind_nodes, differences, nodes_of
+    from harness.engine.cluster import connected
+    from harness.report.cells import Cell, Column, Row, Table
+    from harness.report.render import render
+
+    with connected(address, n_threads()) as ray:
+        nodes = nodes_of(ray)
+        blind = blind_nodes(ray, VectorCache(cache_dir).root.absolute())
+    columns = [Column("node", is_number=False), Column("CPUs"), Column("GPUs"), Column("GPU", is_number=False)]
+    columns += [Column("processor", is_number=False), Column("Python"), Column("harness"), Column("cache folder")]
+    rows = []
+    for node in nodes:
+        cells = [Cell(node.name), Cell(f"{node.cpus:g}"), Cell(f"{node.gpus:g}"), Cell(node.gpu), Cell(node.processor)]
+        versions = [Cell(node.versions.get(name, "?")) for name in ("python", "multilingual-embedding-harness")]
+        rows.append(Row((*cells, *versions, Cell("not seen" if node.name in blind else "seen"))))
+    typer.echo(render([Table("Nodes", tuple(columns), tuple(rows), ())]))
+    problems = [*differences(nodes), *(f"{node}: cache folder {why}" for node, why in blind.items())]
+    for problem in problems:
+        say(problem)
+    if problems:
+        raise typer.Exit(2)

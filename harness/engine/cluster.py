@@ -1,0 +1,76 @@
+"""Connecting to a Ray cluster, or starting one of this machine; and keeping its noise from the user."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from harness.core.errors import InputError, MissingExtraError
+from harness.core.threads import available_cores
+from harness.engine.engine import ClusterError
+
+_STORE_BYTES = 1 << 30  # of the object store of this machine; what does not fit is spilled to disk
+_SECONDS = 10.0  # for an answer
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent to anyone
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # as later versions have it; else a warning
+}
+
+
+@contextmanager
+def connected(address: str | None = None, threads: int = 1) -> Iterator[Any]:
+    """Ray, connected to a cluster for the time of a `with` block.
+
+    Args:
+        address: `auto`, for the cluster that this machine is a node of, or HOST:PORT; by default `$RAY_ADDRESS`, else
+            a cluster of this machine alone, which ends with the block.
+        threads: that libraries in workers are started with.
+
+    Raises:
+        MissingExtraError: Ray is not installed.
+        ClusterError: there is no cluster at this address, or it has another version.
+    """
+    os.environ.update({name: os.environ.get(name, value) for name, value in _QUIET.items()})
+    try:
+        import ray
+        from ray._private import worker
+    except ImportError:
+        raise MissingExtraError("the engine ray", "ray") from None
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    _check(address)
+    with suppress(AttributeError):
+        worker._worker_logs_enabled = False  # what nodes have to say of their end fills a screen; ours is a line
+    own = {"num_cpus": available_cores(), "object_store_memory": _STORE_BYTES, "include_dashboard": False}
+    numbers = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
+    try:
+        ray.init(
+            address=address,
+            log_to_driver=False,
+            logging_level=logging.CRITICAL,
+            runtime_env={"env_vars": {**numbers, "NUMBA_NUM_THREADS": str(threads)}},
+            **own if address == "local" else {},
+        )
+    except (ConnectionError, TimeoutError, RuntimeError, ValueError) as error:
+        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ClusterError(f"no Ray cluster at {address} ({why}); ray start --head begins one") from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _check(address: str) -> None:
+    """Look whether somebody listens, for Ray would wait for minutes. Raises InputError, ClusterError."""
+    if address in ("local", "auto"):
+        return
+    host, _, port = address.rpartition(":")
+    if "://" in address or not host or not port.isdecimal():
+        raise InputError(f"--address is auto or HOST:PORT, not {address!r}")
+    try:
+        socket.create_connection((host, int(port)), timeout=_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise ClusterError(f"no Ray cluster at {address} ({error}); ray start --head begins one") from None

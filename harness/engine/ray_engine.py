@@ -1,0 +1,196 @@
+"""The engine of a Ray cluster: plain tasks, in a window, done once more where a worker or a node is lost.
+
+Ray could do lost tasks again by itself, but would neither say so nor stop at those that kill their workers: so a task
+is done once for Ray, and `RayEngine.map` sends it again. It also chooses the node: of one that is silent (stopped, cut
+off) Ray says after a minute that it is dead, but goes on waiting for its tasks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from harness.engine.engine import ATTEMPTS, ClusterError, Done, Failed, Lost, LostError, Outcome, R, T
+from harness.engine.worker import Setting, Told, attempt
+
+_MOST = 10  # attempts, where it is the nodes that die: of no fault of the piece
+_LOOK = 2.0  # seconds between two looks at the nodes
+_NODE = "its node was lost"
+_PATIENCE = 60.0  # seconds without any place for a worker
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a worker needs of its node.
+
+    Attributes:
+        cpus, gpus: of a node, for each worker.
+    """
+
+    cpus: int
+    gpus: float = 0.0
+
+    def places(self, resources: dict[str, float]) -> int:
+        """How many workers a node with these resources has room for."""
+        n = int(resources.get("CPU", 0) // self.cpus)
+        return min(n, int(resources.get("GPU", 0) / self.gpus + 1e-9)) if self.gpus else n
+
+
+@dataclass
+class _Sent:
+    piece: Any
+    node: str = ""
+    attempts: int = 0  # begun before
+    deaths: int = 0  # of workers, not of nodes
+
+
+class RayEngine:
+    """Pieces are done by the workers of a cluster that this process is connected to (see `harness.engine.cluster`).
+
+    Args:
+        ray: the package.
+        needs: of each worker.
+        say: told in a line what happens to the cluster.
+    """
+
+    is_here = False
+
+    def __init__(self, ray: Any, needs: Needs, say: Callable[[str], None]):
+        self._ray, self._needs, self._say = ray, needs, say
+        self._looked_at, self._had_place = 0.0, float("-inf")
+        self._nodes: dict[str, str] = {}  # names of those that are alive, by their numbers
+        self._places: dict[str, int] = {}  # theirs
+        self.most_in_flight = 0  # pieces that were ever sent at a time
+        self.places = 0
+        self._look()
+
+    def map(
+        self, function: Callable[[T], R], pieces: Iterable[T], on_redone: Callable[[T, str], None] | None = None
+    ) -> Iterator[Outcome[T, R]]:
+        """See `Engine.map`."""
+        ray, setting = self._ray, Setting.here()
+        # With max_calls, Ray would end a worker that has a GPU after each task, and the model would be loaded again.
+        needs = {"num_cpus": self._needs.cpus, "num_gpus": self._needs.gpus, "max_retries": 0, "max_calls": 0}
+        task = ray.remote(**needs)(attempt)
+        affinity = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+        left, again = iter(pieces), deque[_Sent]()
+        running: dict[Any, _Sent] = {}
+        is_empty = False  # what is left
+
+        def redo(sent: _Sent, why: str) -> None:
+            again.append(sent)
+            if on_redone:
+                on_redone(sent.piece, why)
+
+        try:
+            while True:
+                while (node := self._free(running.values())) is not None:
+                    if again:
+                        sent = again.popleft()
+                    else:
+                        try:
+                            sent = _Sent(next(left))
+                        except StopIteration:
+                            is_empty = True
+                            break
+                    sent.attempts, sent.node = sent.attempts + 1, node
+                    there = task.options(scheduling_strategy=affinity(node, soft=False))
+                    running[there.remote(function, sent.piece, setting)] = sent
+                    self.most_in_flight = max(self.most_in_flight, len(running))
+                if is_empty and not running and not again:
+                    return
+                if not running:  # no node has a place now
+                    time.sleep(max(_LOOK, 0.0))
+                for ref in ray.wait(list(running), timeout=_LOOK)[0] if running else ():
+                    sent = running.pop(ref)
+                    outcome = self._outcome(ref, sent)
+                    if isinstance(outcome, str):
+                        redo(sent, outcome)
+                    else:
+                        yield outcome
+                self._look()
+                for ref in [ref for ref, sent in running.items() if sent.node not in self._nodes]:
+                    sent = running.pop(ref)
+                    ray.cancel(ref, force=True)
+                    outcome = self._given_up(sent, _NODE)
+                    if isinstance(outcome, str):
+                        redo(sent, outcome)
+                    else:
+                        yield outcome
+        finally:
+            for ref in running:
+                ray.cancel(ref, force=True)
+
+    def _free(self, running: Iterable[_Sent]) -> str | None:
+        """The node with the fewest pieces for its places; None if each has twice as many as places."""
+        n_there = Counter(sent.node for sent in running)
+        loads = {node: n_there[node] / places for node, places in self._places.items() if places}
+        node = min(loads, key=lambda each: loads[each], default=None)
+        return node if node is not None and n_there[node] < 2 * self._places[node] else None
+
+    def _outcome(self, ref: Any, sent: _Sent) -> Outcome[Any, Any] | str:
+        """What became of a task; or why it has to be done once more."""
+        errors = self._ray.exceptions
+        try:
+            value, told = self._ray.get(ref)
+        except (errors.RayTaskError, errors.RuntimeEnvSetupError) as error:
+            # Not the function's error, which is told: a package that the node lacks, a result that cannot be sent.
+            last = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+            return Failed(
+                sent.piece, ClusterError(f"a worker cannot do its work ({last}); leaderboard engine check"), 1
+            )
+        except errors.RayError as error:
+            is_node = isinstance(error, errors.NodeDiedError | errors.TaskUnschedulableError)
+            sent.deaths += not is_node
+            return self._given_up(sent, _NODE if is_node else _how(error))
+        if isinstance(told, Told):
+            return Failed(sent.piece, told.error(), sent.attempts)
+        return Done(sent.piece, value, sent.attempts)
+
+    def _given_up(self, sent: _Sent, why: str) -> Lost[Any] | str:
+        """That a piece is given up; or why it is not."""
+        if sent.deaths >= ATTEMPTS or sent.attempts >= _MOST:
+            return Lost(sent.piece, LostError(f"given up after {sent.attempts} attempts: {why}"), sent.attempts)
+        return why
+
+    def _look(self) -> None:
+        """Count the places, and say which nodes have come and gone. Raises ClusterError: there is none for long."""
+        now = time.monotonic()
+        if now < self._looked_at + _LOOK and self.places:
+            return
+        self._looked_at = now
+        alive = [node for node in self._ray.nodes() if node["Alive"]]
+        names = {node["NodeID"]: name_of(node) for node in alive}
+        for lost in self._nodes.keys() - names.keys():
+            self._say(f"node {self._nodes[lost]} is lost; its pieces are done again by others")
+        for new in names.keys() - self._nodes.keys() if self._nodes else ():
+            self._say(f"node {names[new]} has joined")
+        self._nodes = names
+        self._places = {node["NodeID"]: self._needs.places(node["Resources"]) for node in alive}
+        self.places = sum(self._places.values())
+        if self.places:
+            self._had_place = now
+        elif now > self._had_place + _PATIENCE:
+            raise ClusterError(
+                f"no node has room for a worker ({self._needs.cpus} CPUs and {self._needs.gpus:g} GPUs each); nodes: "
+                + ("; ".join(f"{name_of(node)}: {_resources(node)}" for node in alive) or "none")
+            )
+
+
+def name_of(node: dict[str, Any]) -> str:
+    """A node as a user knows it: host name and address, and the start of its number, for there may be two of a host."""
+    return f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']}, {node['NodeID'][:6]})"
+
+
+def _resources(node: dict[str, Any]) -> str:
+    return f"{node['Resources'].get('CPU', 0):g} CPUs, {node['Resources'].get('GPU', 0):g} GPUs"
+
+
+def _how(error: Exception) -> str:
+    kind = type(error).__name__
+    if kind == "OutOfMemoryError":
+        return "Ray ended its worker, for the node ran out of memory"
+    return "its worker died" if kind == "WorkerCrashedError" else f"its worker was lost ({kind})"
