@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from enum import Enum
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -107,15 +106,11 @@ def mine(
     Interrupted, the same command goes on: vectors are kept in the cache, and with --checkpoint what has been searched
     is kept too.
     """
-    import numpy as np
-
     from harness.cli.progress import watch
     from harness.core.errors import InputError
     from harness.core.escaping import terminal
-    from harness.encoders.cache import VectorCache
     from harness.encoders.registry import check_spec, failures_in_one_line, load_encoder
-    from harness.mining import bitext
-    from harness.mining import mine as mine_pairs
+    from harness.mining import bitext, job
 
     if threshold is not None and top is not None:
         raise InputError("--threshold and --top exclude each other; give one of them")
@@ -126,41 +121,25 @@ def mine(
     # A link stays one: its file is replaced.
     out = None if out is None or out == Path("-") else Path(os.path.realpath(out))
     bitext.check_places(source, target, out, checkpoint)
-    files, options, given = (source, target), ("--src-lang", "--trg-lang"), (src_lang, trg_lang)
-    langs = [
-        bitext.language_of(path) if code is None else bitext.checked_language(code, option)
-        for path, option, code in zip(files, options, given, strict=True)
+    inputs = [
+        job.Input(path, bitext.language_of(path) if code is None else bitext.checked_language(code, option), option)
+        for path, option, code in ((source, "--src-lang", src_lang), (target, "--trg-lang", trg_lang))
     ]
     spec = check_spec(encoder)
-    search = partial(mine_pairs, k=neighbours, margin=margin.value, retrieval=retrieval.value, backend=backend.value)
-    if backend is not BackendChoice.auto:  # not there at all? Better known before hours of encoding.
-        search(np.ones((1, 1), np.float32), np.ones((1, 1), np.float32))
+    searching = job.Searching(neighbours, margin.value, retrieval.value, backend.value)
+    job.check_backend(searching)
 
-    texts = []
-    for path, lang in zip(files, langs, strict=True):
-        texts.append(bitext.read_sentences(path, min_length=min_length, max_length=max_length, dedup=dedup))
-        say(f"{path.name} ({lang or 'language unknown'}): {texts[-1].summary}")
+    texts = job.read(inputs, job.Reading(min_length, max_length, dedup), say)
     with watch() as progress:
         with failures_in_one_line(str(spec)):
             model = load_encoder(spec, device=device, batch_size=batch_size)
-            for side in zip(texts, langs, files, options, strict=True):  # before the other side has taken hours
-                bitext.check_encodes(model, *side)
-            vectors = VectorCache(cache_dir).of(model)
-            x, y = (
-                vectors.encode(text.sentences, lang, partial(progress.encoding, "mine", path.name))
-                for text, lang, path in zip(texts, langs, files, strict=True)
-            )
-        n_zero = sum(int(np.count_nonzero(~encoded.vectors.any(axis=1))) for encoded in (x, y))
-        progress.note(
-            f"{model.name}: {x.n_new + y.n_new:,} of {x.n_distinct + y.n_distinct:,} sentences encoded, the others "
-            "taken from the cache" + (f"; {n_zero:,} zero vectors" if n_zero else "")
-        )
-        pairs, scores = search(x.vectors, y.vectors, checkpoint=checkpoint, on_progress=progress.searching)
-    n = bitext.n_best(scores, threshold=threshold, top=top)
-    lines = bitext.to_tsv(pairs[:n], scores[:n], texts[0].sentences, texts[1].sentences)
+            vectors = job.encode(texts, inputs, model, cache_dir, progress)
+        mined = job.search(vectors, searching, checkpoint, progress)
+    chosen = job.select(mined, texts, job.Choice(threshold, top))
     if out is not None:
-        bitext.write_bitext(out, lines)
+        job.write(chosen, texts, out)
     else:  # a program reads the sentences as they are; a terminal would do what is in them
-        typer.echo(terminal(lines.decode()) if sys.stdout.isatty() else lines, nl=False)
+        for block in bitext.to_tsv(chosen.rows, chosen.scores, texts[0].sentences, texts[1].sentences):
+            typer.echo(terminal(block.decode()) if sys.stdout.isatty() else block, nl=False)
     protocol = f"k:{neighbours}|margin:{margin.value}|retrieval:{retrieval.value}|backend:{progress.backend}"
-    say(f"{len(pairs):,} pairs mined, {n:,} written ({protocol})")
+    say(f"{len(mined):,} pairs mined, {len(chosen):,} written ({protocol})")

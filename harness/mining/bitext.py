@@ -12,19 +12,21 @@ from __future__ import annotations
 import gzip
 import re
 import tempfile
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from harness.core.errors import InputError, LanguageError
-from harness.core.files import write_atomically, writing
+from harness.core.files import replacing, writing
 from harness.core.text import iter_lines
 from harness.encoders.containment import InParts
 from harness.encoders.encoder import Encoder
 from harness.mining.search import Floats, Ints
 
+_AT_ONCE = 1 << 14  # pairs that are written
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
 _LINE_ENDS = re.compile("[\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]")  # those of str.splitlines, without the line feed
 
@@ -35,12 +37,14 @@ class Sentences:
 
     Attributes:
         sentences: without tabs and line ends, none of them blank.
+        lines: of the file, from 1, in which they stand, (n,).
         n_blank: lines with nothing but white space.
         n_length: lines that are shorter or longer than was asked for.
         n_repeated: lines equal to an earlier one.
     """
 
-    sentences: list[str]
+    sentences: Sequence[str]
+    lines: Ints
     n_blank: int = 0
     n_length: int = 0
     n_repeated: int = 0
@@ -135,6 +139,7 @@ def read_sentences(path: Path, *, min_length: int = 1, max_length: int | None = 
     if max_length is not None and max_length < min_length:
         raise InputError(f"no sentence has {min_length} characters or more and {max_length} or fewer; change one")
     sentences: list[str] = []
+    lines = array("q")
     seen: set[str] = set()
     n_blank = n_length = n_repeated = 0
     for number, line in enumerate(iter_lines(path), start=1):
@@ -152,9 +157,10 @@ def read_sentences(path: Path, *, min_length: int = 1, max_length: int | None = 
             n_repeated += 1
         else:
             sentences.append(sentence)
+            lines.append(number)
             if dedup:
                 seen.add(sentence)
-    read = Sentences(sentences, n_blank, n_length, n_repeated)
+    read = Sentences(sentences, np.array(lines, np.int64), n_blank, n_length, n_repeated)
     if not read.n_lines:
         raise InputError(f"{path}: the file is empty; expected one sentence a line")
     if not sentences:
@@ -170,16 +176,23 @@ def n_best(scores: Floats, *, threshold: float | None = None, top: int | None = 
     return n if top is None else min(n, top)
 
 
-def to_tsv(pairs: Ints, scores: Floats, source: Sequence[str], target: Sequence[str]) -> bytes:
-    """The lines `score TAB source TAB target` of `pairs` (p, 2), rows of `source` and `target`, in UTF-8.
+def to_tsv(pairs: Ints, scores: Floats, source: Sequence[str], target: Sequence[str]) -> Iterator[bytes]:
+    """The lines `score TAB source TAB target` of `pairs` (p, 2), rows of `source` and `target`, in UTF-8, in blocks.
 
     The sentences are taken to hold neither tabs nor line ends, as those of `read_sentences` do.
     """
-    scored = zip(scores.tolist(), pairs.tolist(), strict=True)
-    return "".join(f"{score!r}\t{source[i]}\t{target[j]}\n" for score, (i, j) in scored).encode()
+    for start in range(0, len(scores), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        scored = zip(scores[part].tolist(), pairs[part].tolist(), strict=True)
+        yield "".join(f"{score!r}\t{source[i]}\t{target[j]}\n" for score, (i, j) in scored).encode()
 
 
-def write_bitext(path: Path, lines: bytes) -> None:
-    """Write the lines of `to_tsv`, compressed if the name ends in `.gz`. Raises InputError if that is impossible."""
-    # Without the time of day in the archive: equal pairs, equal files.
-    write_atomically(path, gzip.compress(lines, mtime=0) if path.suffix == ".gz" else lines)
+def write_bitext(path: Path, blocks: Iterable[bytes]) -> None:
+    """Write what `to_tsv` gives, compressed if the name ends in `.gz`. Raises InputError if that is impossible."""
+    with writing(path), replacing(path) as stream:
+        if path.suffix != ".gz":
+            stream.writelines(blocks)
+            return
+        # Without the time of day and the temporary name in the archive: equal pairs, equal files.
+        with gzip.GzipFile(filename="", fileobj=stream, mode="wb", mtime=0) as packed:
+            packed.writelines(blocks)

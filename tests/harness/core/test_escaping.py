@@ -298,7 +298,7 @@ def test_mined_pairs_are_the_sentences(tmp_path: Path) -> None:
     sentences = read_sentences(tmp_path / "side", dedup=False).sentences
     assert len(sentences) == len(lines)
     pairs = np.arange(len(lines)).repeat(2).reshape(-1, 2)
-    mined = to_tsv(pairs, pairs[:, 0] / 7, sentences, sentences).decode()
+    mined = b"".join(to_tsv(pairs, pairs[:, 0] / 7, sentences, sentences)).decode()
     rows = [line.split("\t") for line in mined.splitlines()]
     assert [row[1:] for row in rows] == [[sentence, sentence] for sentence in sentences]
     assert not commands(mined.replace("##[", ""))
