@@ -112,6 +112,15 @@ def keys_of(encoder: Encoder, sentences: Sequence[str], lang: str | None) -> NDA
     return np.frombuffer(digests, dtype=KEY)
 
 
+def longest_first(sentences: Sequence[str], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The order in which sentences (their `rows`, in the order of their keys) are encoded, places in `rows`.
+
+    Batches are of even length so, and a too large one fails at once rather than at the end.
+    """
+    lengths = np.fromiter((len(sentences[i]) for i in rows), dtype=np.int64, count=len(rows))
+    return np.argsort(-lengths, kind="stable")
+
+
 class EncoderVectors:
     """One encoder's vectors: from the cache where they are there, else encoded once and kept.
 
@@ -229,9 +238,7 @@ class EncoderVectors:
     ) -> NDArray[np.int64]:
         """The rows, in the order in which they are encoded, of those keys that are not there."""
         missing = first[self._index.find(distinct)[0] < 0]
-        # Longest first: batches of even length, and a too large batch fails at once rather than at the end.
-        lengths = np.fromiter((len(sentences[i]) for i in missing), dtype=np.int64, count=len(missing))
-        return missing[np.argsort(-lengths, kind="stable")]
+        return missing[longest_first(sentences, missing)]
 
     def _gather(self, shards: NDArray[np.int64], rows: NDArray[np.int64], vectors: NDArray[np.float32]) -> bool:
         """Fill `vectors` from rows of shards; False, after forgetting them, if some are damaged or gone."""
