@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli import say
-from harness.cli.options import LanguageOption, ResultsOption, filter_option, format_option, results_folder
+from harness.cli.options import (
+    LanguageOption,
+    ResultsOption,
+    filter_option,
+    format_option,
+    results_folder,
+    size_in_bytes,
+)
 
 if TYPE_CHECKING:
     from harness.results.records import Result
-
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-
-
-def _bytes(text: str | None) -> float | None:
-    """A size such as `500MB`. Raises BadParameter for what is none."""
-    if text is None:
-        return None
-    size = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?)\s*([A-Za-z]{0,3})", text)
-    if size is None or size[2].upper() not in _UNITS:
-        raise typer.BadParameter(f"{text!r} is no size; give one such as 500MB or 1.5GB.")
-    return float(size[1]) * _UNITS[size[2].upper()]
 
 
 def best(
@@ -72,7 +66,7 @@ def best(
     high, difference, p_holm, cheaper, what it costs, licence, not_made_for), measured_on_some, not_measured,
     subsets_left_out.
     """
-    size = _bytes(max_size)
+    size = size_in_bytes(max_size)
 
     from harness.core.errors import InputError
     from harness.protocol.described import task_order, title_of
