@@ -17,8 +17,8 @@ from __future__ import annotations
 import argparse
 import copy
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -28,6 +28,7 @@ import numpy as np
 from harness import load_encoder
 from harness.data import DataDir, open_data_dir
 from harness.encoders.cache import VectorCache
+from harness.protocol.described import subset_order
 from harness.reproduction.judge import Judgement, Limits, judge
 from harness.reproduction.sides import stored_side
 from harness.resampling.resamples import Resampling
@@ -37,6 +38,8 @@ from harness.results.store import ResultStore
 from harness.running.measure import Run, averages_of
 from harness.running.plan import make_plan
 from harness.running.suite import measure_and_store
+from harness.statistics.board import holm
+from harness.statistics.evidence import Evidence
 from harness.statistics.rows import rows_of, save_rows
 from harness.tasks import get_task
 
@@ -145,40 +148,56 @@ def exchanged(
 
 
 def show_null(data: DataDir, results: Path, resampling: Resampling, repeats: int) -> None:
+    """The p-values alone are computed, without intervals: those of the gate, which is run once to see that."""
     real = [measured(load_encoder(name), data, results) for name in ("student", "muse")]
-    by_set = [{(r.task, r.subset): r for r in one.records if not r.parts} for one in real]
-    alarms, smallest = 0, []
+    rows = [
+        {(r.task, r.subset): rows_of(results, get_task(r.task), r) for r in one.records if not r.parts} for one in real
+    ]
+    alarms = either = 0
     for repeat in range(repeats):
         drawn = np.random.default_rng([7, repeat])
-        with TemporaryDirectory() as folder:
-            made: dict[str, list[Result]] = {"left": [], "right": []}
-            for task_name, subset in by_set[0]:
-                task = get_task(task_name)
-                pair = [rows_of(results, task, of_one[task_name, subset]) for of_one in by_set]
-                for name, rows in zip(made, exchanged(*pair, drawn), strict=True):
-                    metrics = {m: round(v, 6) for m, v in task.aggregate(rows).items()}
-                    made[name].append(remade(by_set[0][task_name, subset], name, metrics))
-                    save_rows(Path(folder), made[name][-1].key, rows)
-            sides = [
-                StoredEncoder(name, Path(folder), tuple(records + averages(records))) for name, records in made.items()
-            ]
-            found = held_against(*sides, resampling)
-        alarms += found.exit_code == 1
-        smallest.append(min(score.p_holm for score in found.scores))
+        sides: tuple[dict, dict] = ({}, {})
+        for key in rows[0]:
+            for side, of_side in zip(sides, exchanged(rows[0][key], rows[1][key], drawn), strict=True):
+                side[key] = of_side
+        changes, p = tested(*sides, resampling)
+        if repeat == 0:
+            assert np.allclose(p, by_the_gate(real[0].records, sides, resampling))
+        alarms += any(q < 0.05 and change < 0 for q, change in zip(p, changes, strict=True))
+        either += min(p) < 0.05
         if (repeat + 1) % 20 == 0:
-            print(f"{repeat + 1} repeats: {alarms} false alarms, {len(found.scores)} tests each", flush=True)
-    either = sum(p < 0.05 for p in smallest)
-    print(f"significant in either direction: {either} of {repeats}")
+            print(f"{repeat + 1} repeats of {len(p)} tests: {alarms} false alarms; {either} either way", flush=True)
 
 
-def remade(record: Result, name: str, metrics: Mapping[str, float]) -> Result:
-    from dataclasses import replace
+def tested(old: Mapping, new: Mapping, resampling: Resampling) -> tuple[list[float], list[float]]:
+    """The change of every score, new minus old, and its p-value corrected by Holm."""
+    changes, p = [], []
+    for name in SETS:
+        task = get_task(name)
+        subsets = [subset for of_task, subset in old if of_task == name]
+        parts = {subset: (subset,) for subset in subsets} | task.averages(subsets)
+        for subset in subset_order(name, parts):
+            both = {"new": [new[name, s] for s in parts[subset]], "old": [old[name, s] for s in parts[subset]]}
+            evidence = Evidence(task, both, resampling)
+            first, second = evidence.sample(task.main_metric, ["new", "old"]).values
+            changes.append(float(first - second))
+            p.append(evidence.p_values(task.main_metric, [("new", "old")])["new", "old"])
+    return changes, holm(p)
 
-    return replace(record, encoder=name, fingerprint=name, metrics=dict(metrics))
 
-
-def averages(records: list[Result]) -> list[Result]:
-    return [a for name in SETS for a in averages_of(get_task(name), [r for r in records if r.task == name])]
+def by_the_gate(like: Sequence[Result], sides: Sequence[Mapping], resampling: Resampling) -> list[float]:
+    with TemporaryDirectory() as folder:
+        stored = []
+        for name, of_side in zip(("old", "new"), sides, strict=True):
+            records = []
+            for record in like:
+                if (key := (record.task, record.subset)) in of_side:
+                    metrics = {m: round(v, 6) for m, v in get_task(record.task).aggregate(of_side[key]).items()}
+                    records.append(replace(record, encoder=name, fingerprint=name, metrics=metrics))
+                    save_rows(Path(folder), records[-1].key, of_side[key])
+            means = [a for t in SETS for a in averages_of(get_task(t), [r for r in records if r.task == t])]
+            stored.append(StoredEncoder(name, Path(folder), tuple(records + means)))
+        return [score.p_holm for score in held_against(*stored, resampling).scores]
 
 
 def show_power(data: DataDir, results: Path, resampling: Resampling) -> None:

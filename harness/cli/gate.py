@@ -167,8 +167,9 @@ def gate(
         progress = stack.enter_context(watch())
         opened = _Opened(join(folders), chosen, options, stack.enter_context(temporary_folder()), progress)
         resampling = Resampling(resamples, seed, round(1 - alpha, 12))
-        judgements = [_judge(*opened.pair(*pair), chosen, limits, metric or (), resampling, folders) for pair in pairs]
-    _print(judgements, opened.sides, format, summary, junit)
+        sides = [opened.pair(*pair) for pair in pairs]
+        judgements = [_judge(*both, chosen, limits, metric or (), resampling, folders) for both in sides]
+    _print(judgements, [old for old, _ in sides], format, summary, junit)
     if code := next((c for c in (1, 3) if any(j.exit_code == c for j in judgements)), 0):
         raise typer.Exit(code)
 
@@ -211,12 +212,13 @@ class _Opened:
         folder: Path,
         progress: Progress,
     ):
-        self.sides: dict[str, Side] = {}
         self._joined, self._chosen, self._options = joined, chosen, options
         self._folder, self._progress = folder, progress
 
     def pair(self, baseline: str, candidate: str) -> tuple[Side, Side]:
         """Baseline and candidate. Raises InputError as `find_stored`; both are the same results."""
+        from dataclasses import replace
+
         from harness.core.errors import InputError
 
         names = {text: self._plain_name(text) for text in (baseline, candidate)}
@@ -226,7 +228,9 @@ class _Opened:
             raise InputError(f"{baseline} and {candidate} are the same results; name another baseline or candidate")
         first = old or (self._measured_like(baseline, new) if new else self._measured(baseline))
         second = new or self._measured_like(candidate, first)
-        self.sides |= {first.name: first, second.name: second}
+        if first.name == second.name:  # a folder is told from what is measured now, and from another folder
+            first = replace(first, name=f"{first.root.name if first.is_stored else 'baseline'}/{first.name}")
+            second = replace(second, name=f"{second.root.name}/{second.name}") if second.is_stored else second
         return first, second
 
     def _plain_name(self, text: str) -> str:
@@ -321,7 +325,7 @@ def _judge(
 
 
 def _print(
-    judgements: Sequence[Judgement], sides: Mapping[str, Side], format: Format, summary: Path | None, junit: Path | None
+    judgements: Sequence[Judgement], baselines: Sequence[Side], format: Format, summary: Path | None, junit: Path | None
 ) -> None:
     from harness.core.files import write_atomically
     from harness.reproduction import gate_report, render
@@ -335,8 +339,7 @@ def _print(
     if format is Format.json:
         echo(gate_report.as_json(judgements))
         return
-    for judgement in judgements:
-        baseline = sides[judgement.baseline]
+    for judgement, baseline in zip(judgements, baselines, strict=True):
         root = baseline.root if baseline.is_stored else None
         if format is Format.github and (found := render.github(judgement.checks, root, baseline.encoder)):
             echo(found)

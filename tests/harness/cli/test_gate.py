@@ -173,10 +173,15 @@ def test_folders_and_names(results: Path, tmp_path: Path, capsys: pytest.Capture
     other = tmp_path / "theirs"
     store_measured(other, "old", {subset: sts_rows(subset, 4, seed=3) for subset in SETS}, fingerprint="theirs")
     both = ("--results", "results", "--results", "theirs")
-    assert judged(capsys, "results/old", "theirs", code=1)["candidate"] == "old"
+    found = judged(capsys, "results/old", "theirs", code=1)
+    assert (found["baseline"], found["candidate"]) == ("results/old", "theirs/old")
+    assert gate("results/old", "theirs", "--format", "github") == 1
+    assert "::error file=results/records/old/sts17.json," in capsys.readouterr().out
     assert judged(capsys, *both, "results/old", "theirs/old", code=1)["candidate"] == "theirs/old"
     assert judged(capsys, *both, "theirs/old", "fine", code=0)["baseline"] == "theirs/old"
-    assert judged(capsys, "theirs", "results", code=0)["candidate"] == "old"  # of several, the one of the same name
+    assert (
+        judged(capsys, "theirs", "results", code=0)["candidate"] == "results/old"
+    )  # of several, the one of the same name
     for arguments, words in [
         (("old", "fine", *both), "several of the results folders have 'old'"),
         (("results", "theirs", "x"), "BASELINE CANDIDATE"),
