@@ -63,12 +63,14 @@ def measured_like(spec: str, records: Sequence[Result], folder: Path, options: O
         options: of these, `specs` and `trusted` are set here.
 
     Raises:
-        HarnessError: a spec string that is none; a failure that has nothing to do with a set.
+        HarnessError: a spec string that is none; a failure that has nothing to do with a set, or that all sets share.
     """
     name = check_spec(spec).stored_name
     wanted = [replace(record, encoder=name, spec="", base=None, reduced=None) for record in records]
     options = replace(options, specs={name: spec}, trusted=frozenset([spec]), must_load=frozenset([name]))
     fresh = measure_again(wanted, folder, options, progress)
+    if fresh.problems and not fresh.results:
+        raise InputError(f"{spec}: {next(iter(fresh.problems.values())).message}")
     found = {(r.task, r.subset): r for r in fresh.results}
     return Side(name, folder, found, False, fresh.problems, fresh.skipped, tuple(fresh.caches))
 

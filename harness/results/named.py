@@ -71,10 +71,10 @@ def find_stored(text: str, joined: Mapping[str, StoredEncoder], beside: str = ""
         return joined[text]
     if alike := [name for name in joined if name.endswith(f"/{text}") and is_name(text)]:
         raise InputError(f"several of the results folders have {text!r}; say {' or '.join(alike)}")
-    if _is_results(text):
+    if is_results_folder(text):
         return _one_of(Path(text), beside)
     folder, _, name = text.rstrip("/").rpartition("/")
-    if folder and is_name(name) and _is_results(folder) and (records := ResultStore(folder).load(name)):
+    if folder and is_name(name) and is_results_folder(folder) and (records := ResultStore(folder).load(name)):
         return StoredEncoder(name, Path(folder), tuple(records))
     return None
 
@@ -94,7 +94,8 @@ def _encoders(folder: Path) -> dict[str, tuple[Result, ...]]:
     return {name: tuple(records) for name, records in encoders.items()}
 
 
-def _is_results(text: str) -> bool:
+def is_results_folder(text: str) -> bool:
+    """Whether a text is the path of a folder with records."""
     return os.path.isdir(os.path.join(text, "records"))  # noqa: PTH112, PTH118  (as above)
 
 
