@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Neighbours stay in one process, where what they share is imported and built once, until the other one is idle.
 TEST_ARGS ?= -n auto --dist worksteal
 
-.PHONY: demo test test-nightly test-adapters lint test-light benchmark benchmark-mining clean docs
+.PHONY: demo test test-nightly test-wheel test-adapters lint test-light benchmark benchmark-mining clean docs
 
 # The board of the bundled sample: light core, the student that ships and mUSE; no torch.
 demo: $(VENV)/.demo
@@ -25,6 +25,10 @@ test-nightly: $(VENV)/.test
 	$(BIN)/python -m pytest $(TEST_ARGS) -m "nightly and not alone"
 	$(BIN)/python -m pytest -n 0 -m "nightly and alone"
 	HARNESS_MUTATIONS=5000 $(BIN)/python -m pytest $(TEST_ARGS) tests/test_mutated_files.py
+
+# The wheel, away from the checkout; and a second repository that has nothing but it.
+test-wheel: $(VENV)/.light
+	$(BIN)/python -m pytest -m nightly tests/test_wheel.py
 
 # Only the adapters, through the real libraries: LASER, TensorFlow Hub, transformers, training.
 test-adapters: $(VENV)/.test

@@ -31,7 +31,7 @@ INTERRUPTED = 128 + signal.SIGINT
 """The exit code, as shells report it."""
 
 _GRACE = 1.0  # seconds for the ordinary way
-_STORE_NOTHING = ("check", "compare", "rerun", "speed")
+_STORE_NOTHING = ("check", "compare", "gate", "rerun", "speed")
 _SOFTWARE_ERROR = 70  # EX_SOFTWARE of sysexits.h
 _OF_OUTPUT = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EBADF)  # where an error names no file
 

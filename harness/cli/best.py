@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli import say
-from harness.cli.options import LanguageOption, ResultsOption, filter_option, format_option, results_folder
+from harness.cli.options import (
+    LanguageOption,
+    ResultsFoldersOption,
+    filter_option,
+    format_option,
+    results_folder,
+    size_in_bytes,
+)
 
 if TYPE_CHECKING:
+    from harness.results.joined import JoinedResults
     from harness.results.records import Result
-
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-
-
-def _bytes(text: str | None) -> float | None:
-    """A size such as `500MB`. Raises BadParameter for what is none."""
-    if text is None:
-        return None
-    size = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?)\s*([A-Za-z]{0,3})", text)
-    if size is None or size[2].upper() not in _UNITS:
-        raise typer.BadParameter(f"{text!r} is no size; give one such as 500MB or 1.5GB.")
-    return float(size[1]) * _UNITS[size[2].upper()]
+    from harness.speed.store import Measurement
 
 
 def best(
+    encoders: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[ENCODER]...",
+            show_default=False,
+            help="Only these: names of stored encoders, results folders, FOLDER/NAME, or specs of stored encoders.",
+        ),
+    ] = None,
     language: LanguageOption = None,
     task: Annotated[list[str] | None, filter_option("task")] = None,
     subset: Annotated[
@@ -53,7 +57,13 @@ def best(
             "identifier or pattern such as 'Apache-*'.",
         ),
     ] = None,
-    results: ResultsOption = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", show_default=False, help="Hold this stored encoder against each of the others, too."
+        ),
+    ] = None,
+    results: ResultsFoldersOption = None,
     format: Annotated[str, format_option("everything, in full precision", ("table", "json"))] = "table",
 ) -> None:
     """Say which encoder is best on the chosen sets, task by task, from what is stored.
@@ -62,33 +72,35 @@ def best(
     set; tasks are never averaged. All that may be the best stand with what they cost, as far as `speed` has measured
     it. An encoder is called the best where all others were tested against it and are worse (p < 0.05, corrected by Holm
     over the encoders of a task). The tests need per-item rows, unless the choice is one set or a stored average; a
-    command that makes them is named where they are missing.
+    command that makes them is named where they are missing. Several results folders (--results a --results b) are
+    joined; what was measured on other data or by another protocol is named and not compared.
 
     What is not known of an encoder (its size, speed or licence) leaves it out where that is asked for.
 
     Keys of json for each task: task, metric, subsets, n (items), answer, best (encoders), is_tested, alpha, n_tests,
     mde_50 and mde_80 (true differences that tests at mde_level find in 50 % and 80 % of cases: lowest and highest over
     the encoders; mde_is_upper_bound where only the scores' own intervals tell them), encoders (each with value, low,
-    high, difference, p_holm, cheaper, what it costs, licence, not_made_for), measured_on_some, not_measured,
-    subsets_left_out.
+    high, difference, p_holm, cheaper, what it costs, licence, not_made_for), against (with --reference: encoder,
+    difference, p_holm, result), not_comparable, measured_on_some, not_measured, subsets_left_out.
     """
-    size = _bytes(max_size)
+    size = size_in_bytes(max_size)
 
-    from harness.core.errors import InputError
+    from harness.core.errors import InputError, unknown_name
     from harness.protocol.described import task_order, title_of
     from harness.protocol.languages import PIVOT, chosen_languages, languages_of, on_languages
     from harness.report.best import Question, as_json, text
     from harness.report.tables import split_sample
-    from harness.results.selection import select, stored
-    from harness.results.statistics import StatisticsStore
-    from harness.results.store import ResultStore
-    from harness.speed.store import SpeedStore
+    from harness.results.joined import named_results
+    from harness.results.selection import select
     from harness.statistics.best import answer
     from harness.statistics.candidates import MEASURABLE, Wishes, facts_of
 
-    results = results_folder(results)
-    full = [record for record in stored(ResultStore(results)) if record.base is None]
-    facts = facts_of(full, SpeedStore(results).load())
+    joined, asked_for = named_results(encoders or [], results, lambda: results_folder(None))
+    if reference is not None and reference not in joined.encoders:
+        raise unknown_name("encoder with stored results", reference, joined.encoders)
+    meant = {*asked_for, *([reference] if reference else [])}
+    full = [record for record in joined.records if record.base is None and record.encoder in meant]
+    facts = facts_of(full, _speeds(joined))
     names, left_out = Wishes(size, min_speed, licence or "").choose(facts)
     if not names:
         reasons = ", ".join(f"{name} ({why})" for name, why in left_out.items())
@@ -112,16 +124,31 @@ def best(
             notes.append(f"{title_of(name)}: no set on {' or '.join(sorted(asked))}")
             continue
         of_averages = [record for record in averages if record.task == name]
-        statistics = StatisticsStore(results).load(name).current([*of_task, *of_averages])
-        found = answer(name, of_task, of_averages, names, statistics, results, say)
+        statistics = joined.statistics(name, [*of_task, *of_averages])
+        found = answer(name, of_task, of_averages, names, statistics, joined.origin, say, reference or "")
         if found is None:
             notes.append(f"{title_of(name)}: ranks no encoders; `leaderboard show --task {name}`")
         else:
             answers.append(found)
     if not answers:
         raise InputError(f"nothing that is stored answers this: {'; '.join(notes)}")
-    question = Question(tuple(language or ()), tuple(subset or ()), results, facts, left_out, notes)
+    folders = {name: one.root for name, one in joined.encoders.items()}
+    chosen_sets = (tuple(language or ()), tuple(subset or ()))
+    question = Question(*chosen_sets, joined.folders[0], facts, left_out, notes, reference or "", folders)
     typer.echo((as_json if format == "json" else text)(question, answers))
+
+
+def _speeds(joined: JoinedResults) -> list[Measurement]:
+    """What the folders have of speeds, under the joined names."""
+    from dataclasses import replace
+
+    from harness.speed.store import SpeedStore
+
+    return [
+        replace(one, encoder=joined.name_of(folder, one.encoder))
+        for folder in joined.folders
+        for one in SpeedStore(folder).load()
+    ]
 
 
 def _on_subsets(records: Sequence[Result], averages: Sequence[Result], names: Sequence[str]) -> list[Result]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,7 +24,6 @@ from harness.cli.own import takes_own_sets
 from harness.data import DataDir
 
 if TYPE_CHECKING:
-    from harness.encoders.spec import Spec
     from harness.protocol.task import Planned, Task
     from harness.resampling.resamples import Resampling
     from harness.results.store import ResultStore
@@ -126,12 +124,13 @@ class _Candidate:
     def __init__(self, text: str, store: ResultStore):
         from harness.core.names import is_name
         from harness.encoders.registry import check_spec
+        from harness.results.named import is_spec_of
 
         self._text, self.name, self._is_stored = text, text, True
         if not (is_name(text) and store.load(text)):
             spec = check_spec(text)
             self.name = spec.stored_name
-            self._is_stored = _has_records(spec, store)
+            self._is_stored = is_spec_of(spec, store.load(spec.stored_name))
 
     def rows(self, run: Run, plan: Sequence[Planned], device: str | None, batch_size: int | None) -> EncoderRows:
         """Its rows on all that is planned: stored ones without loading it where all are there, else measured now."""
@@ -153,18 +152,6 @@ class _Candidate:
         with failures_in_one_line(str(spec)):
             encoder = load_sides(spec, device=device, batch_size=batch_size)
         return measure_rows(run, encoder, plan)
-
-
-def _has_records(spec: Spec, store: ResultStore) -> bool:
-    """Whether a spec string is that of the records of its name, and promises their vectors: no folder, no code."""
-    from harness.encoders.registry import runs_code
-    from harness.encoders.spec import parse_spec
-
-    if runs_code(spec) or os.path.exists(spec.location or ""):  # noqa: PTH110  (False, where Path raises an OSError)
-        return False
-    given = parse_spec(str(spec))
-    records = store.load(spec.stored_name)
-    return bool(records) and all(record.spec and parse_spec(record.spec) == given for record in records)
 
 
 def _tasks(names: Sequence[str] | None, metric: str | None, progress: Progress) -> list[Task]:

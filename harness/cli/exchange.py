@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import ResultsOption, filter_option, results_folder
+from harness.cli.options import ResultsFoldersOption, ResultsOption, filter_option, results_folder
 
 
 class Format(str, Enum):
@@ -18,31 +18,44 @@ class Format(str, Enum):
 
 
 def export(
+    encoders: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[ENCODER]...",
+            show_default=False,
+            help="Only these: names of stored encoders, results folders, FOLDER/NAME, or specs of stored encoders.",
+        ),
+    ] = None,
+    *,
     out: Annotated[Path, typer.Option(metavar="DIR", show_default=False, help="Folder for the files.")],
     format: Annotated[Format, typer.Option(help="mteb: a folder that its ResultCache reads.")] = Format.mteb,
-    results: ResultsOption = None,
+    results: ResultsFoldersOption = None,
     encoder: Annotated[list[str] | None, filter_option("encoder")] = None,
     task: Annotated[list[str] | None, filter_option("task")] = None,
 ) -> None:
     """Write what means the same in another tool as its result files, and print the files.
 
     mteb: DIR/results/MODEL/REVISION/TASK.json, scores divided by 100. STS17 (cosine Spearman and Pearson) and Tatoeba
-    (xx -> en: accuracy and weighted F1), on the published data only; stderr says what is left out.
+    (xx -> en: accuracy and weighted F1), on the published data only; stderr says what is left out. Several results
+    folders are joined: an encoder that two of them have is exported as FOLDER__NAME.
     """
     from harness.core.errors import InputError
     from harness.core.escaping import terminal_line
     from harness.core.files import refuse_way_out, write_atomically
     from harness.published.mteb import mteb_files
-    from harness.results.selection import select, stored
-    from harness.results.store import ResultStore
+    from harness.results.joined import named_results, renamed_for_paths
+    from harness.results.selection import select
 
-    results = results_folder(results)
-    chosen, _ = select(stored(ResultStore(results)), encoder=encoder or (), task=task or ())
-    exported = mteb_files(chosen)
+    joined, names = named_results(encoders or [], results, lambda: results_folder(None))
+    meant = [record for record in joined.records if record.encoder in names]
+    chosen, _ = select(meant, encoder=encoder or (), task=task or ())
+    exported = mteb_files(renamed_for_paths(chosen))
     for line in exported.left_out:
         typer.echo(terminal_line(f"left out: {line}"), err=True)
     if not exported.files:
-        raise InputError(f"{results}: nothing in there means the same in {format.value}; run sts17 or tatoeba")
+        raise InputError(
+            f"{joined.folders[0]}: nothing in there means the same in {format.value}; run sts17 or tatoeba"
+        )
     for name, content in exported.files.items():
         path = refuse_way_out(out / name, out)
         write_atomically(path, content)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
@@ -15,6 +16,7 @@ from harness.core.files import user_path
 from harness.report.render import FORMATS, TABLE_FORMATS
 
 _RESULTS = "leaderboard-results"
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 RESULTS_DEFAULT = f"$HARNESS_RESULTS or {_RESULTS}"
 """In help texts: what `results_folder` takes where none is given."""
 
@@ -29,6 +31,21 @@ def results_folder(given: Path | None) -> Path:
     folder = user_path(os.environ.get("HARNESS_RESULTS") or _RESULTS)
     say(f"results folder: {folder}")
     return folder
+
+
+def results_folders(given: Sequence[Path] | None) -> list[Path]:
+    """The results folders that are joined: those given, else the one of `results_folder`."""
+    return list(given) if given else [results_folder(None)]
+
+
+def size_in_bytes(text: str | None) -> float | None:
+    """A size such as `500MB`. Raises BadParameter for what is none."""
+    if text is None:
+        return None
+    size = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?)\s*([A-Za-z]{0,3})", text)
+    if size is None or size[2].upper() not in _UNITS:
+        raise typer.BadParameter(f"{text!r} is no size; give one such as 500MB or 1.5GB.")
+    return float(size[1]) * _UNITS[size[2].upper()]
 
 
 def _set_cache(cache_dir: Path | None) -> Path | None:
@@ -101,6 +118,15 @@ CacheDirOption = Annotated[
 ResultsOption = Annotated[
     Path | None,
     typer.Option("--results", metavar="DIR", show_default=RESULTS_DEFAULT, help="Folder with the result records."),
+]
+ResultsFoldersOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--results",
+        metavar="DIR",
+        show_default=RESULTS_DEFAULT,
+        help="Folder with the result records. Repeatable: they are joined, equal names become FOLDER/NAME.",
+    ),
 ]
 EncoderOption = Annotated[
     list[str] | None,

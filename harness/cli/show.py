@@ -45,6 +45,23 @@ def show(
             help="Only the record ENCODER/TASK/SUBSET, with all that it takes to repeat it; as a table or json.",
         ),
     ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--columns",
+            metavar="NAME",
+            show_default=False,
+            help="Only this column of the tables, by its heading or a part of it (en-de, f1_test). Repeatable.",
+        ),
+    ] = None,
+    no_intervals: Annotated[bool, typer.Option("--no-intervals", help="Tables without intervals.")] = False,
+    transpose: Annotated[bool, typer.Option("--transpose", help="Tables with rows and columns exchanged.")] = False,
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", show_default=False, help="Mark what is significantly better or worse than this encoder."
+        ),
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="A table a task, without a choice too.")] = False,
 ) -> None:
     """Print what is stored: one table over all tasks; with a choice or --full a table a task, or an entry a number.
@@ -58,6 +75,9 @@ def show(
     What `speed` has measured of the encoders follows in a table. A score on a language that the encoder was not made
     for has the mark †.
 
+    For a paper: --format latex with --columns, --no-intervals, --transpose, and marks against --reference, which the
+    caption explains; `leaderboard cite` prints the entries that the table cites.
+
     Cut and quantised vectors stand in tables only where --encoder names them, and are not ranked there; csv and json
     have them all. `leaderboard sweep` and the page sweep.md hold them against the full vectors.
 
@@ -68,10 +88,11 @@ def show(
     or a citation), fingerprint, dataset, dataset_sha256, created; with --published also row, measured, difference,
     note.
     """
-    from harness.core.errors import unknown_name
+    from harness.core.errors import InputError, unknown_name
     from harness.protocol.languages import of_unknown_languages, on_languages
     from harness.report.entries import long_form, sort_entries
     from harness.report.render import render, render_long
+    from harness.report.shaping import citing, transposed, with_columns, without_intervals
     from harness.report.speed import cost_table
     from harness.report.tables import boards, sort_rows
     from harness.results.records import Result
@@ -105,7 +126,11 @@ def show(
     chosen = [item for item in selected if isinstance(item, Result)]
     scores = [item for item in selected if not isinstance(item, Result)]
     statistics = StatisticsStore(results).of(chosen)
+    if reference is not None and reference not in (names := {result.encoder for result in chosen}):
+        raise unknown_name("encoder among those that are shown", reference, names)
     if format in ENTRY_FORMATS:
+        if columns or no_intervals or transpose or reference:
+            raise InputError(f"--columns, --no-intervals, --transpose and --reference are of tables, not of {format}")
         entries = long_form(chosen, metrics, statistics)
         if published:
             from harness.report.published import with_published
@@ -117,11 +142,12 @@ def show(
         return
     shown, folded = (chosen, []) if encoder else fold(chosen)
     is_choice = full or published or any((encoder, task, subset, metric, language, sort))
+    is_choice = is_choice or any((columns, no_intervals, transpose, reference))
     if format == "table" and not is_choice and (short := _overview(shown, folded, statistics, results)):
         typer.echo(short)
         return
-    tables = boards(shown, metrics=metrics, statistics=statistics, folded=folded)
-    if costs := cost_table(shown, SpeedStore(results).load()):
+    tables = boards(shown, metrics=metrics, statistics=statistics, folded=folded, reference=reference or "")
+    if columns is None and (costs := cost_table(shown, SpeedStore(results).load())):
         tables.append(costs)
     if published:
         from harness.report.published import published_boards
@@ -133,6 +159,14 @@ def show(
             raise unknown_name("column", sort, (column.label for table in tables for column in table.columns))
         # A column of one task's table says nothing of another's.
         tables = [new or old for new, old in zip(by_column, tables, strict=True)]
+    if columns:
+        tables = with_columns(tables, columns)
+    if no_intervals:
+        tables = [without_intervals(table) for table in tables]
+    if transpose:
+        tables = [transposed(table) for table in tables]
+    if format == "latex":
+        tables = [citing(table, chosen) for table in tables]
     typer.echo(render(tables, format))
 
 

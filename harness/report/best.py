@@ -6,6 +6,7 @@ import shlex
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from math import isnan
 from pathlib import Path
 
@@ -35,6 +36,8 @@ class Question:
         facts: of all stored encoders.
         left_out: by encoder that is not what was wished for, why.
         notes: what else is to be said.
+        reference: the encoder that is held against each of the others; empty: none.
+        folders: by encoder, its results folder, where it is not `results`.
     """
 
     languages: Sequence[str]
@@ -43,6 +46,8 @@ class Question:
     facts: Mapping[str, Facts]
     left_out: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    reference: str = ""
+    folders: Mapping[str, Path] = field(default_factory=dict)
 
 
 def text(question: Question, answers: Sequence[Answer]) -> str:
@@ -129,9 +134,15 @@ def rows_commands(question: Question, answers: Iterable[Answer]) -> list[str]:
     """The commands that make the rows which tests lack: one for published sets, one for the user's own."""
     commands = []
     lacks = [answer for answer in answers if answer.without_rows]
-    for own in (False, True):
+    folders = dict.fromkeys(question.folders.get(name, question.results) for a in lacks for name in a.without_rows)
+    for own, folder in product((False, True), folders):
         of_kind = [a for a in lacks if is_own(a.task) is own]
-        chosen = {c.encoder: c.records[0].spec for a in of_kind for c in a.contenders if c.encoder in a.without_rows}
+        chosen = {
+            c.encoder: c.records[0].spec
+            for a in of_kind
+            for c in a.contenders
+            if c.encoder in a.without_rows and question.folders.get(c.encoder, question.results) == folder
+        }
         specs = sorted(filter(None, chosen.values()))
         if not specs:
             continue
@@ -144,7 +155,7 @@ def rows_commands(question: Question, answers: Iterable[Answer]) -> list[str]:
             *(("--encoder", spec) for spec in specs),
         ]
         where = [] if own or is_sample else ['--data-dir "$HARNESS_DATA"']
-        words = ["leaderboard", "run", "--save-rows", "--results", str(question.results), *data]
+        words = ["leaderboard", "run", "--save-rows", "--results", str(folder), *data]
         words += [word for option in options for word in option]
         commands.append(" ".join([shlex.join(words[:5]), *where, shlex.join(words[5:])]))
     return commands
@@ -156,6 +167,7 @@ def as_json(question: Question, answers: Sequence[Answer]) -> str:
         "languages": list(question.languages),
         "subsets": list(question.subsets),
         "results": str(question.results),
+        "reference": question.reference or None,
         "tasks": [_entry(answer, question.facts) for answer in answers],
         "left_out": dict(question.left_out),
         "notes": list(question.notes),
@@ -182,6 +194,16 @@ def _entry(answer: Answer, facts: Mapping[str, Facts]) -> dict[str, object]:
         "mde_80": list(found.most) if found else None,
         "mde_is_upper_bound": answer.is_bound if found else None,
         "encoders": [_contender(c, answer, facts) for c in answer.contenders],
+        "against": [
+            {
+                "encoder": other.encoder,
+                "difference": other.difference,
+                "p_holm": None if isnan(other.p) else other.p,
+                "result": other.outcome(answer.alpha),
+            }
+            for other in answer.against
+        ],
+        "not_comparable": {name: list(subsets) for name, subsets in answer.elsewhere.items()},
         "measured_on_some": {name: list(subsets) for name, subsets in answer.some.items()},
         "not_measured": list(answer.none),
         "subsets_left_out": list(answer.left_out),
@@ -215,11 +237,14 @@ def _block(answer: Answer, question: Question) -> list[str]:
     lines += _rows(shown[:_ROWS], facts)
     if more := shown[_ROWS:]:
         lines += _wrapped(f"then {_listed(f'{c.encoder} {c.value:.1f}' for c in more)}", "  ")
+    lines += _wrapped(_against(answer, question.reference), "  ")
     lines += _wrapped(_reach(answer), "  ")
     on = {code for contender in answer.contenders for record in contender.records for code in languages_of(record)}
     absent = [f"no set on {code}" for code in question.languages if not comparable([code]) & on]
     if answer.some:
         absent.append(f"on {_some(answer)}")
+    for name, subsets in answer.elsewhere.items():
+        absent.append(f"not compared, for other data or another protocol: {name} on {_listed(subsets)}")
     if answer.none:
         absent.append(f"not measured: {_listed(answer.none)}")
     if answer.left_out:
@@ -230,6 +255,21 @@ def _block(answer: Answer, question: Question) -> list[str]:
     if unknown := [name for name, codes in lacks if codes is None]:
         absent.append(f"languages not known: {_listed(unknown)}")
     return [*lines, *_wrapped("; ".join(absent), "  ")]
+
+
+def _against(answer: Answer, reference: str) -> str:
+    """The encoder that was asked for, against each of the others."""
+    if not reference:
+        return ""
+    if not answer.against:
+        return f"{reference} against each: not measured on these sets"
+    parts = [
+        f"{other.encoder} {other.difference:+.1f} ({p_is(other.p)}, {other.outcome(answer.alpha)})"
+        if not isnan(other.p)
+        else f"{other.encoder} {other.difference:+.1f} (not tested)"
+        for other in answer.against
+    ]
+    return f"{reference} against each: {'; '.join(parts)}"
 
 
 def _reach(answer: Answer) -> str:

@@ -9,6 +9,8 @@ from typing import Literal
 MISSING = "–"
 OTHER_LANGUAGE = "†"
 """Stands before a score on a language that the encoder was not made for: so decimals stay below each other."""
+BETTER, WORSE = "↑", "↓"
+"""Stand after a score that is significantly better, or worse, than that of the reference."""
 CellKind = Literal["text", "code", "score", "error", "gain", "difference", "threshold", "count", "rank"]
 
 _DIGITS = {"score": 1, "gain": 1, "difference": 2, "threshold": 4}
@@ -24,6 +26,7 @@ class Cell:
         is_best: whether the value is the best, or not significantly worse; printed bold.
         is_other_language: whether it is on a language that the encoder was not made for; printed with a mark.
         link: the page of what the cell names, from the page that the table is on; only Markdown has it.
+        mark: stands after the value: how it compares with a reference (`BETTER`, `WORSE`), or empty.
     """
 
     value: float | str | None
@@ -33,6 +36,7 @@ class Cell:
     is_best: bool = False
     is_other_language: bool = False
     link: str = ""
+    mark: str = ""
 
     @property
     def text(self) -> str:
@@ -92,12 +96,16 @@ class Note:
 
     Attributes:
         is_on_bold: the note explains bold; plain text adds the sign that stands for bold.
+        is_caption: it belongs to the caption where a table has one, as in LaTeX.
+        cites: keys of BibTeX entries, which LaTeX cites after the text.
     """
 
     text: str = ""
     code: str = ""
     rest: str = ""
     is_on_bold: bool = False
+    is_caption: bool = False
+    cites: tuple[str, ...] = ()
 
     @property
     def plain(self) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from math import isnan
+from math import isnan, nan
 
 from harness.core.names import Subset
 from harness.protocol.described import metric_of, task_order
 from harness.protocol.languages import is_made_for
 from harness.protocol.task import Metric
-from harness.report.cells import OTHER_LANGUAGE, Cell, Note, p_text
+from harness.report.cells import BETTER, OTHER_LANGUAGE, WORSE, Cell, Note, p_text
 from harness.results.records import Result
 from harness.results.statistics import Statistics
 from harness.statistics.board import Board, Key
@@ -22,9 +22,14 @@ P_ZERO = "p of "
 class Figures:
     """The numbers of a board as cells, and the notes that explain the cells."""
 
-    def __init__(self, board: Board, texts: Mapping[tuple[str, Key], str] | None = None):
-        """texts: by encoder and key, the text that takes the place of a number."""
-        self._board, self._texts = board, texts or {}
+    def __init__(self, board: Board, texts: Mapping[tuple[str, Key], str] | None = None, reference: str = ""):
+        """What a table shows.
+
+        Args:
+            texts: by encoder and key, the text that takes the place of a number.
+            reference: the encoder that others are marked against; empty: none.
+        """
+        self._board, self._texts, self._reference = board, texts or {}, reference
         self._shown: dict[tuple[str, Key], Result] = {}
         self._shows_p_zero = self._shows_other_language = False
 
@@ -61,7 +66,15 @@ class Figures:
             interval=self._board.interval(result, metric),
             is_best=encoder in self._board.standing(key).best,
             is_other_language=is_other_language,
+            mark=self._mark(encoder, key),
         )
+
+    def _mark(self, encoder: str, key: Key) -> str:
+        p = self._board.against(key, self._reference).get(encoder, 1.0) if self._reference else 1.0
+        if not p < self._board.statistics(key[0]).alpha:
+            return ""
+        results = self._board.results(key[0], key[1])
+        return BETTER if results[encoder].metrics[key[2]] > results[self._reference].metrics[key[2]] else WORSE
 
     def signature(self, task: str) -> str:
         """The signature of the intervals and tests, to append to that of a task's scores; may be empty."""
@@ -86,11 +99,31 @@ class Figures:
             notes.append(Note("bold", rest=meaning, is_on_bold=True))
             differences = dict.fromkeys(key[2] for key in keys if _metric(key).kind == "difference")
             notes += [Note(f"{name} is not ranked: it is no better for being higher") for name in differences]
+        notes += self._on_reference(line)
         if self._shows_other_language:
             notes.append(other_language_note())
         if self._shows_p_zero:
             notes.append(Note("p: the difference against zero (bootstrap), corrected by Holm over all of the table"))
         return notes + self._gaps()
+
+    def _on_reference(self, line: str) -> list[Note]:
+        """Explains the marks against the reference, and names who was not tested against it."""
+        ranked = [(encoder, key) for encoder, key in self._shown if _metric(key).is_ranked]
+        if not (self._reference and ranked):
+            return []
+        alpha = self._board.statistics(ranked[0][1][0]).alpha
+        text = (
+            f"{BETTER} {WORSE}: significantly better, or worse, than {self._reference} (paired randomisation test, "
+            f"p < {alpha:g}, corrected by Holm over the encoders of a {line})"
+        )
+        untested: dict[str, list[str]] = {}
+        for encoder, key in ranked:
+            if encoder != self._reference and isnan(self._board.against(key, self._reference).get(encoder, nan)):
+                untested.setdefault(encoder, []).append(key[1])
+        notes = [Note(text, is_caption=True)]
+        if untested:
+            notes.append(Note(f"not tested against {self._reference}, so without a mark: {self._listed(untested)}"))
+        return notes
 
     def _gaps(self) -> list[Note]:
         """Names the encoders and subsets without an interval, without a test, or without a best one."""

@@ -37,6 +37,7 @@ def _md_cell(cell: Cell, row: Row, is_key: bool) -> str:
         return escaping.code(cell.text, in_table=True)
     text = escaping.markdown(cell.text)
     text = f"[{text}]({escaping.link_target(cell.link)})" if cell.link else text
+    text += cell.mark
     value = _emphasis(text, cell.is_best, row.is_published or (is_key and row.is_average))
     return f"{value}<br><sub>{escaping.markdown(cell.interval_text)}</sub>" if cell.interval else value
 

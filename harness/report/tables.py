@@ -36,13 +36,14 @@ def boards(
     failed: Collection[tuple[str, str, str]] = (),
     statistics: Mapping[str, Statistics] | None = None,
     folded: Sequence[Result] = (),
+    reference: str = "",
 ) -> list[Table]:
     """A table per task, and another for its bundled sample: a row per encoder, columns are subsets.
 
     Cells are the task's main metrics, or `metrics`. A task with many subsets (Tatoeba) has a row per subset instead.
     Subsets that no encoder was measured on have no column, except those of `failed` (encoder, task, subset), whose
     cells say so. Intervals and bold values come from `statistics` (by task). `folded`: results of cut and quantised
-    vectors that are left out; a note says so.
+    vectors that are left out; a note says so. `reference`: the encoder that the others are marked against.
     """
     tables = []
     for task in task_order(result.task for result in results):
@@ -50,7 +51,7 @@ def boards(
         for part in split_sample(of_task):
             is_sample = Subset.parse(part[0].subset).is_sample
             holes = {(e, s) for e, t, s in failed if t == task and Subset.parse(s).is_sample is is_sample}
-            table = _board(task, part, metrics, holes, statistics or {})
+            table = _board(task, part, metrics, holes, statistics or {}, reference)
             if table is not None:
                 left_out = [r for r in folded if r.task == task and Subset.parse(r.subset).is_sample is is_sample]
                 tables.append(replace(table, notes=(*folded_note(left_out), *table.notes)))
@@ -69,6 +70,7 @@ def _board(
     metrics: Collection[str] | None,
     holes: Collection[tuple[str, str]],
     statistics: Mapping[str, Statistics],
+    reference: str,
 ) -> Table | None:
     known = described(task)
     present = metric_order(task, (metric for result in results for metric in result.metrics))
@@ -77,7 +79,9 @@ def _board(
     if not shown:
         return None
     figures = Figures(
-        Board(results, statistics), {(e, (task, subset, metric)): FAILED for e, subset in holes for metric in shown}
+        Board(results, statistics),
+        {(e, (task, subset, metric)): FAILED for e, subset in holes for metric in shown},
+        reference,
     )
     subsets = subset_order(task, [*(result.subset for result in results), *(subset for _, subset in holes)])
     encoders, order_note = rank_encoders(task, results, shown[0])

@@ -29,8 +29,12 @@ def plain_text(table: Table, width: int | None = None) -> str:
     columns = table.columns
     # In a column with a mark, the other cells have a blank, so that decimals stay below each other.
     blanks = [" " if any(row.cells[i].is_best for row in table.rows) else "" for i in range(len(columns))]
+    marks = [" " if any(row.cells[i].mark for row in table.rows) else "" for i in range(len(columns))]
     texts = [
-        [visible(cell.text) + ("*" if cell.is_best else blank) for cell, blank in zip(row.cells, blanks, strict=True)]
+        [
+            visible(cell.text) + (cell.mark or mark) + ("*" if cell.is_best else blank)
+            for cell, blank, mark in zip(row.cells, blanks, marks, strict=True)
+        ]
         for row in table.rows
     ]
     below = [[cell.interval_text for cell in row.cells] for row in table.rows]

@@ -11,21 +11,23 @@ from typing import Literal
 from harness.protocol.described import metric_of, metric_order, subset_order, task_order
 from harness.results.records import RecordKey, Result
 
-FindingKind = Literal["score", "missing", "n", "data", "signature", "encoder", "cache", "failed"]
-CACHE = ("cache", "vectors")
-"""Takes the place of task and subset where an encoder's cached vectors were checked."""
+_Difference = Literal["score", "missing", "n", "data", "signature", "encoder", "cache", "failed"]
+FindingKind = _Difference | Literal["worse", "drop", "slower", "larger", "untested"]
+CACHE, SPEED, SIZE = ("cache", "vectors"), ("cost", "speed"), ("cost", "size")
+"""Take the place of task and subset where not a record was checked, but an encoder's cached vectors or its cost."""
 
 _DIGITS = 12  # of a checksum
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One difference from a stored record.
+    """One difference from a stored record, or one thing that the gate does not let pass.
 
     Attributes:
         kind: score (beyond the tolerance); missing (no fresh record, or a metric in one of the two only); n (number of
             items); data (checksums, or files that cannot be read); signature (protocol); encoder (fingerprint); cache
-            (cached vectors that are not the encoder's); failed (encoder or task).
+            (cached vectors that are not the encoder's); failed (encoder or task). Of the gate: worse (significantly);
+            drop (more than is allowed); slower; larger; untested (there is no test, and no limit either).
         what: the metric, the file or whatever else differs.
         old, new: numbers of a score, else short texts.
         message: the whole finding in one line.
@@ -77,6 +79,11 @@ class Check:
     def is_cache(self) -> bool:
         """Whether cached vectors were checked, and not a record."""
         return self.key[1:] == CACHE
+
+    @property
+    def is_of_record(self) -> bool:
+        """Whether a record was checked."""
+        return self.key[1:] not in (CACHE, SPEED, SIZE)
 
 
 def tolerances(record: Result, records: Mapping[RecordKey, Result]) -> dict[str, float]:

@@ -26,7 +26,7 @@ def text(checks: Sequence[Check]) -> str:
         columns = tuple(Column(head, is_number=head in _NUMBERS) for head in _HEADS)
         table = Table("What differs from the stored records", columns, rows, tuple(map(Note, _notes(failed))))
         parts.append(render(table, width=None if sys.stdout.isatty() else _LOG_WIDTH))
-    if skipped := _skipped(checks):
+    if skipped := skipped_lines(checks):
         lines = ["Not checked:", *(f"  {escaping.visible(line)}" for line in skipped)]
         parts.append(escaping.terminal("\n".join(lines)))
     return "\n\n".join([*parts, verdict(checks)])
@@ -46,13 +46,13 @@ def verdict(checks: Sequence[Check]) -> str:
     return f"FAILED: {n_agree} agree, {fail}, {n_skipped} not checked"
 
 
-def junit(checks: Sequence[Check]) -> str:
+def junit(checks: Sequence[Check], command: str = "leaderboard check") -> str:
     """A test suite per encoder, a test case per record (`classname` ENCODER.TASK, `name` the subset).
 
     It follows the schema that Jenkins and most other readers take: `failure` has the kinds as its `type`, `skipped`
     the reason.
     """
-    root = ElementTree.Element("testsuites", {"name": "leaderboard check", **_counts(checks)})
+    root = ElementTree.Element("testsuites", {"name": command, **_counts(checks)})
     for encoder in dict.fromkeys(check.key.encoder for check in checks):
         of_encoder = [check for check in checks if check.key.encoder == encoder]
         suite = ElementTree.SubElement(root, "testsuite", {"name": escaping.visible(encoder), **_counts(of_encoder)})
@@ -70,13 +70,18 @@ def junit(checks: Sequence[Check]) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
 
-def github(checks: Sequence[Check], stored_in: Path) -> str:
-    """An `::error` line per record that fails, at the file that holds it. (GitHub shows the first ten of a step.)"""
+def github(checks: Sequence[Check], stored_in: Path | None, encoder: str = "") -> str:
+    """An `::error` line per record that fails, at the file that holds it. (GitHub shows the first ten of a step.)
+
+    encoder: whose records those are, if not those of the checks: what the gate finds is set beside the baseline's.
+    """
     lines = []
     for check in checks:
         if check.findings:
-            file = (stored_in / "records" / check.key.encoder / f"{check.key.task}.json").as_posix()
-            location = "" if check.is_cache else f"file={escaping.annotation_property(file)},"
+            location = ""
+            if stored_in and check.is_of_record:
+                file = stored_in / "records" / (encoder or check.key.encoder) / f"{check.key.task}.json"
+                location = f"file={escaping.annotation_property(file.as_posix())},"
             message = "\n".join(finding.line for finding in check.findings)
             title = escaping.annotation_property(f"{check.name}: {_kinds(check)}")
             lines.append(f"::error {location}title={title}::{escaping.annotation(message)}")
@@ -117,7 +122,7 @@ def _notes(failed: Sequence[Check]) -> list[str]:
     return notes
 
 
-def _skipped(checks: Sequence[Check]) -> list[str]:
+def skipped_lines(checks: Sequence[Check]) -> list[str]:
     """One line per encoder, task and reason, with the names of all subsets."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for check in checks:

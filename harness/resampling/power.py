@@ -28,6 +28,17 @@ def minimum_detectable(standard_error: float, level: float, power: float) -> flo
     return (normal.inv_cdf(1 - level / 2) + normal.inv_cdf(power)) * standard_error
 
 
+def power_of(difference: float, standard_error: float, level: float) -> float | None:
+    """The probability with which a test at this level finds a true difference of this size, with the right sign.
+
+    None as for `minimum_detectable`.
+    """
+    if not (isfinite(standard_error) and standard_error > 1e-9):
+        return None
+    normal = NormalDist()
+    return normal.cdf(abs(difference) / standard_error - normal.inv_cdf(1 - level / 2))
+
+
 def standard_error_of(difference: float, p: float, resamples: int, items: int) -> float | None:
     """The standard error of a difference from its p-value, where nothing else is kept of the test.
 

@@ -21,10 +21,13 @@ from harness.resampling.power import standard_error_of
 from harness.results.records import Result
 from harness.results.statistics import Statistics
 from harness.results.store import is_stale
-from harness.statistics.board import Standing, standing
+from harness.statistics.board import Standing, holm, standing
 
 Note = Callable[[str], None]
 """Takes a message for the user."""
+
+Origin = Callable[[Result], tuple[Path, Result]]
+"""The results folder that a record is from, and the record as it is in there."""
 
 _RESAMPLES = 10_000
 _ENOUGH = 50
@@ -51,6 +54,26 @@ class Contender:
 
 
 @dataclass(frozen=True)
+class Against:
+    """The encoder that was asked for, held against another one.
+
+    Attributes:
+        difference: the one that was asked for minus this one.
+        p: of the test, corrected by Holm over all that it is held against; NaN if it was not tested.
+    """
+
+    encoder: str
+    difference: float
+    p: float
+
+    def outcome(self, alpha: float) -> str:
+        """Of the one that was asked for: better, worse, or neither, or that it was not tested."""
+        if isnan(self.p):
+            return "not tested"
+        return "no difference found" if self.p >= alpha else "better" if self.difference > 0 else "worse"
+
+
+@dataclass(frozen=True)
 class Answer:
     """What is known of one task on the chosen sets.
 
@@ -67,6 +90,8 @@ class Answer:
         none: encoders that were measured on none of them.
         left_out: chosen sets that too few encoders have.
         without_rows: encoders that could not be tested because their rows were not kept.
+        elsewhere: by encoder, the sets that it was measured on with other data or by another protocol.
+        against: all others, if one encoder was asked for; empty if that was not measured on these sets.
     """
 
     task: str
@@ -82,6 +107,8 @@ class Answer:
     none: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     without_rows: tuple[str, ...] = ()
+    elsewhere: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    against: tuple[Against, ...] = ()
 
     @property
     def n_tests(self) -> int:
@@ -95,8 +122,9 @@ def answer(
     averages: Sequence[Result],
     encoders: Sequence[str],
     statistics: Statistics,
-    results: Path,
+    origin: Origin,
     note: Note,
+    reference: str = "",
 ) -> Answer | None:
     """What is known of one task; None if its main metric ranks no encoders, or none of the records has it.
 
@@ -105,18 +133,20 @@ def answer(
         averages: its stored averages, of the same encoders.
         encoders: all that are asked for, measured on these sets or not.
         statistics: those of all these records.
-        results: the folder, which may have rows.
+        origin: where a record is from: that folder may have rows.
         note: is told of rows that are damaged.
+        reference: an encoder that is held against each of the others, too.
     """
     metric = _metric(task, chosen)
     if not metric_of(task, metric).is_ranked:
         return None
-    measured = _comparable([record for record in chosen if metric in record.metrics])
+    having = [record for record in chosen if metric in record.metrics]
+    measured = _comparable(having)
     if not measured:
         return None
     subsets = tuple(subset_order(task, _shared(measured)))
     records = {name: [of[s] for s in subsets] for name, of in sorted(measured.items()) if of.keys() >= set(subsets)}
-    tests = _Tests(task, metric, records, results, note)
+    tests = _Tests(task, metric, records, origin, note)
     stored = _as_stored(records, averages)
     if stored:
         tests.take_stored(stored, statistics)
@@ -125,6 +155,7 @@ def answer(
     if leader:
         tests.complete(leader)
     found = standing(values, lambda first, second: tests.p.get(frozenset((first, second))), statistics.alpha)
+    against = _against(reference, values, tests) if reference in values else ()
     order = sorted(values, key=lambda name: (-round(values[name], 9), name))
     some = {name: tuple(subset_order(task, of)) for name, of in measured.items() if name not in records}
     everything = {subset for of in measured.values() for subset in of}
@@ -156,8 +187,28 @@ def answer(
         some=some,
         none=tuple(name for name in encoders if name not in measured),
         left_out=tuple(subset_order(task, everything - set(subsets))),
-        without_rows=tuple(name for name in order if name in tests.without_rows) if found.untested else (),
+        without_rows=tuple(name for name in order if name in tests.without_rows) if found.untested or against else (),
+        elsewhere=_elsewhere(task, having, measured),
+        against=against,
     )
+
+
+def _against(reference: str, values: Mapping[str, float], tests: _Tests) -> tuple[Against, ...]:
+    """The reference against each of the others, the highest first."""
+    tests.complete(reference)
+    others = sorted(values.keys() - {reference}, key=lambda name: (-values[name], name))
+    p = holm([tests.p.get(frozenset((reference, name)), nan) for name in others])
+    return tuple(Against(n, values[reference] - values[n], q) for n, q in zip(others, p, strict=True))
+
+
+def _elsewhere(
+    task: str, records: Sequence[Result], measured: Mapping[str, Mapping[str, Result]]
+) -> dict[str, tuple[str, ...]]:
+    found: dict[str, set[str]] = {}
+    for record in records:
+        if measured.get(record.encoder, {}).get(record.subset) is not record:
+            found.setdefault(record.encoder, set()).add(record.subset)
+    return {encoder: tuple(subset_order(task, subsets)) for encoder, subsets in sorted(found.items())}
 
 
 def _metric(task: str, records: Sequence[Result]) -> str:
@@ -223,7 +274,7 @@ class _Tests:
     """Intervals and tests of several encoders on some sets."""
 
     def __init__(
-        self, task: str, metric: str, records: Mapping[str, Sequence[Result]], results: Path, note: Note
+        self, task: str, metric: str, records: Mapping[str, Sequence[Result]], origin: Origin, note: Note
     ) -> None:
         self.p: dict[frozenset[str], float] = {}
         self.intervals: dict[str, tuple[float, float]] = {}
@@ -231,7 +282,7 @@ class _Tests:
         self._errors: dict[frozenset[str], float] = {}
         self._resamples = _RESAMPLES
         self._task, self._metric, self._records = task, metric, records
-        self._results, self._note = results, note
+        self._origin, self._note = origin, note
 
     def take_stored(self, stored: Mapping[str, Result], statistics: Statistics) -> None:
         """What is stored of these records, one an encoder."""
@@ -316,7 +367,8 @@ class _Tests:
         kept = []
         for record in self._records[name]:
             try:
-                rows = rows_of(self._results, task, record)
+                folder, stored = self._origin(record)
+                rows = rows_of(folder, task, stored)
             except HarnessError as error:
                 self._note(f"warning: {error}")
                 return None

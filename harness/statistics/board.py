@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isnan
+from math import isnan, nan
 
 from harness.core.errors import InputError
 from harness.protocol.described import metric_of
@@ -129,6 +129,19 @@ class Board:
                 p = lambda first, second: self.p(results[first], results[second], metric)  # noqa: E731
                 self._standings[key] = standing(values, p, self.statistics(task).alpha)
         return self._standings[key]
+
+    def against(self, key: Key, reference: str) -> dict[str, float]:
+        """The p-value of every other encoder against this one, corrected by Holm over them; NaN if it was not tested.
+
+        Empty where the reference has no result; without cut and quantised vectors, and by a difference or a threshold.
+        """
+        task, subset, metric = key
+        results = {e: r for e, r in self.results(task, subset).items() if metric in r.metrics and r.base is None}
+        if reference not in results or not metric_of(task, metric).is_ranked:
+            return {}
+        others = [encoder for encoder in results if encoder != reference]
+        found = [self.p(results[other], results[reference], metric) for other in others]
+        return dict(zip(others, holm([nan if p is None else p for p in found]), strict=True))
 
     def p_zero(self, result: Result, metric: str) -> float | None:
         """The p-value of a difference against zero, corrected by Holm over all of the task; None if there is none."""

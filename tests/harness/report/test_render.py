@@ -134,6 +134,9 @@ un --save-rows --encoder chargrams --encoder e5 --encoder muse --task sts17`
 
 def test_latex(table: Table) -> None:
     expected = r"""% needs \usepackage{booktabs}
+% no interval and no test: chargrams, e5, muse; to mend it: leaderboard run --save-rows """
+    expected += r"""--encoder chargrams --encoder e5 --encoder muse --task sts17
+% signature: task:sts17|version:1|similarity:cosine
 \begin{table}
 \centering
 \caption{STS 2017: Spearman's rho $\times$ 100}
@@ -150,12 +153,9 @@ chargrams (lexical floor) & 70.0 & 50.0 & 0.0 \\
     expected += r"""-- not measured here \par avg-same: unweighted mean of en-en, es-es, ar-ar \par """
     expected += (
         r"""@deepl: another translation than the published set \par n: 250 a set \par order of encoders: avg-same """
-        r"""(spearman) \par """
-    )
-    expected += r"""no interval and no test: chargrams, e5, muse; to mend it: leaderboard run -{}-save-rows """
-    expected += r"""-{}-encoder chargrams -{}-encoder e5 -{}-encoder muse -{}-task sts17 \par """
-    expected += r"""signature: task:sts17\textbar{}version:1\textbar{}similarity:cosine
+        r"""(spearman)
 \end{table}"""
+    )
     assert render(table, "latex") == expected
 
 
@@ -174,7 +174,7 @@ def test_latex_with_two_footnotes() -> None:
 def test_latex_has_headings_in_two_levels() -> None:
     metrics = {"expected": 69.5, "actual": 68.6, "difference": -0.92}
     [table] = boards([record("LASER_2", "language-bias", group, metrics, "s") for group in ("official6", "ten")])
-    assert render(table, "latex").splitlines()[4:13] == [
+    assert render(table, "latex").splitlines()[-11:-2] == [
         r"\begin{tabular}{lrrrrrr}",
         r"\toprule",
         r" & \multicolumn{3}{c}{official6} & \multicolumn{3}{c}{ten} \\",
@@ -311,9 +311,9 @@ def test_intervals_and_the_best_in_markdown_and_latex(with_intervals: Table) -> 
         assert "bold: the best" in text and "where text is plain" not in text
     assert r"randomisation test, p $\geq$ 0.1," in render(with_intervals, "latex")
     assert (
-        r"muse & \textbf{80.0} {\scriptsize [75.1, 83.8]} & 70.0 \\"
+        r"muse & \textbf{80.0} & {\scriptsize [75.1, 83.8]} & 70.0 \\"
         "\n"
-        r"e5 & \textbf{81.0} {\scriptsize [77.0, 100.0]} & 60.0 \\"
+        r"e5 & \textbf{81.0} & {\scriptsize [77.0, 100.0]} & 60.0 \\"
     ) in render(with_intervals, "latex")
 
 

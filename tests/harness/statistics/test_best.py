@@ -33,6 +33,11 @@ RIGHT = {"good": 0.85, "near": 0.83, "poor": 0.55}
 FACTS = {name: Facts(name) for name in [*RIGHT, "other", "a", "b", "c", "d"]}
 
 
+def nowhere(record: Result) -> tuple[Path, Result]:
+    """No rows are kept of it."""
+    return Path("none"), record
+
+
 def tatoeba(n: int, right: float, seed: int) -> dict[str, np.ndarray]:
     item = np.arange(n)
     found = np.where(np.random.default_rng(seed).random(n) < right, item, (item + 1) % n)
@@ -57,7 +62,9 @@ def asked(root: Path, task: str = "tatoeba", encoders: Any = None, subsets: Any 
     names = sorted({r.encoder for r in records})
     statistics = StatisticsStore(root).load(task).current(records)
     note = (said if said is not None else []).append
-    found = answer(task, chosen, [r for r in records if r.parts], names, statistics, root, note)
+    found = answer(
+        task, chosen, [r for r in records if r.parts], names, statistics, lambda record: (root, record), note
+    )
     assert found is not None
     return found
 
@@ -260,9 +267,9 @@ def test_equal_encoders_and_too_few_items(root: Path) -> None:
 
 def test_a_ranking_by_a_difference_is_no_answer() -> None:
     bias = record("a", "language-bias", "ten", {"difference": 1.0})
-    assert answer("language-bias", [bias], [], ["a"], StatisticsStore("none").load("x"), Path("none"), print) is None
+    assert answer("language-bias", [bias], [], ["a"], StatisticsStore("none").load("x"), nowhere, print) is None
     lacks = record("a", "tatoeba", "deu", {"accuracy_xx_en": 1.0})
-    assert answer("tatoeba", [lacks], [], ["a"], StatisticsStore("none").load("x"), Path("none"), print) is None
+    assert answer("tatoeba", [lacks], [], ["a"], StatisticsStore("none").load("x"), nowhere, print) is None
 
 
 def made(values: list[float], p: list[float | None]) -> Answer:
@@ -330,6 +337,6 @@ def test_a_result_that_another_package_measured(tmp_path: Path) -> None:
         for name, value in (("a", 1.0), ("b", 2.0))
     ]
     statistics = StatisticsStore(tmp_path).load("elsewhere")
-    found = answer("elsewhere", results, [], ["a", "b"], statistics, tmp_path, print)
+    found = answer("elsewhere", results, [], ["a", "b"], statistics, lambda record: (tmp_path, record), print)
     assert found is not None and [c.encoder for c in found.contenders] == ["b", "a"]
     assert "none can be called the best" in verdict(found, FACTS)

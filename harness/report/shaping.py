@@ -1,0 +1,71 @@
+"""Other shapes of a table: some of its columns, without intervals, or turned round."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from harness.core.errors import unknown_name
+from harness.report.cells import Column, Note, Row, Table
+from harness.results.records import Result
+
+
+def with_columns(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
+    """Only these columns, in this order, after those that name the rows; tables without any of them are left out.
+
+    A name is a whole heading (`de-en f1_test`) or a part of it (`de-en`), which may stand for several columns.
+
+    Raises:
+        InputError: a name that no table has.
+    """
+    known = {label for table in tables for c in table.columns[table.n_keys :] for label in (c.label, c.head, c.sub)}
+    for name in names:
+        if name not in known or not name:
+            raise unknown_name("column", name, {c.label for table in tables for c in table.columns[table.n_keys :]})
+    shaped = []
+    for table in tables:
+        places = [
+            i
+            for name in names
+            for i, column in enumerate(table.columns)
+            if i >= table.n_keys and name in (column.label, column.head, column.sub)
+        ]
+        if places:
+            kept = [*range(table.n_keys), *dict.fromkeys(places)]
+            rows = (replace(row, cells=tuple(row.cells[i] for i in kept)) for row in table.rows)
+            shaped.append(replace(table, columns=tuple(table.columns[i] for i in kept), rows=tuple(rows)))
+    return shaped
+
+
+def without_intervals(table: Table) -> Table:
+    """The values alone, without the note on intervals."""
+    rows = (replace(row, cells=tuple(replace(cell, interval=None) for cell in row.cells)) for row in table.rows)
+    notes = tuple(note for note in table.notes if not note.plain.startswith(("[low, high]", "no interval")))
+    return replace(table, rows=tuple(rows), notes=notes)
+
+
+def transposed(table: Table) -> Table:
+    """Rows become columns, under the first of the cells that name them; the other such cells are left out."""
+    heads = [row.cells[0] for row in table.rows]
+    columns = (
+        Column("", is_number=False),
+        *(Column(head.text, is_average=row.is_average) for head, row in zip(heads, table.rows, strict=True)),
+    )
+    rows = []
+    for place, column in enumerate(table.columns[table.n_keys :], table.n_keys):
+        label = replace(heads[0], value=column.label, shown="", link="", is_best=False) if heads else None
+        cells = (*([label] if label else []), *(row.cells[place] for row in table.rows))
+        rows.append(Row(cells, column.is_average))
+    return replace(table, columns=columns, rows=tuple(rows), n_keys=1)
+
+
+def citing(table: Table, results: Sequence[Result]) -> Table:
+    """With a short note that cites the harness, and the tasks and data sets of these results."""
+    from harness.report.citations import of_results  # which reads tasks and encoders: no table needs it
+
+    entries = dict.fromkeys(
+        entry for thing in of_results(results) if not thing.what.startswith("encoder ") for entry in thing.entries
+    )
+    keys = tuple(dict.fromkeys(found[1] for entry in entries if (found := re.match(r"@\w+\{([^,\s]+),", entry))))
+    return replace(table, notes=(*table.notes, Note("Measured with, and on: ", cites=keys)))

@@ -1,0 +1,76 @@
+"""Whether a candidate is slower or larger than it may be, from what `leaderboard speed` has measured."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from itertools import product
+
+from harness.reproduction.findings import SIZE, SPEED, Check, Finding
+from harness.reproduction.judge import Limits
+from harness.reproduction.sides import Side
+from harness.results.records import RecordKey
+from harness.speed.store import Figure, Measurement, figure
+
+
+def cost_checks(baseline: Side, candidate: Side, measured: Iterable[Measurement], limits: Limits) -> list[Check]:
+    """A check of speed and one of size, as far as they are limited; what is not measured is a finding `missing`.
+
+    measured: measurements of either, of any weights; those of the weights of the scores count.
+    """
+    everything = list(measured)
+    old, new = (
+        [one for one in everything if one.encoder == side.encoder and one.fingerprint in side.fingerprints]
+        for side in (baseline, candidate)
+    )
+    checks = []
+    if limits.max_slowdown is not None:
+        found = _slower(baseline, candidate, slowdown(old, new), limits.max_slowdown)
+        checks.append(Check(RecordKey(candidate.name, *SPEED), found))
+    if limits.max_size is not None:
+        sizes = [one.size_bytes for one in new if one.size_bytes is not None]
+        checks.append(Check(RecordKey(candidate.name, *SIZE), _larger(candidate, sizes, limits.max_size)))
+    return checks
+
+
+def slowdown(old: Sequence[Measurement], new: Sequence[Measurement]) -> Figure | None:
+    """How many times as long the new one takes for the same texts, many at a time; None if nothing tells it.
+
+    Rounds of one command are compared in turn, so that a busy machine slows both. Else medians on the same machine.
+    """
+    together = [(b, a) for a, b in product(old, new) if a.session and a.session == b.session]
+    for later, earlier in sorted(together, key=lambda pair: pair[0].created, reverse=True):
+        if (ratio := later.times(earlier, "own")) is not None:
+            return ratio
+    alike = [(b, a) for a, b in product(old, new) if a.conditions == b.conditions]
+    for later, earlier in sorted(alike, key=lambda pair: pair[0].created, reverse=True):
+        mine, theirs = later.cell("own"), earlier.cell("own")
+        if mine and theirs:
+            return figure([mine.ms / theirs.ms])
+    return None
+
+
+def _slower(baseline: Side, candidate: Side, ratio: Figure | None, limit: float) -> tuple[Finding, ...]:
+    if ratio is None:
+        return (_not_measured("speed", f"speeds of {baseline.name} and {candidate.name} on one machine", candidate),)
+    if ratio.median <= limit:
+        return ()
+    rounds = f" (rounds {ratio.low:.2f} to {ratio.high:.2f})" if ratio.low < ratio.high else ""
+    message = f"slower: {ratio.median:.2f} times as long as {baseline.name}{rounds}; at most {limit:g} is allowed"
+    return (Finding("slower", "times as long", message, 1.0, ratio.median, limit),)
+
+
+def _larger(candidate: Side, sizes: Sequence[int], limit: float) -> tuple[Finding, ...]:
+    if not sizes:
+        return (_not_measured("size", f"the size of {candidate.name}", candidate),)
+    size = max(sizes)
+    if size <= limit:
+        return ()
+    message = f"larger: files of {size / 1e6:,.2f} MB; at most {limit / 1e6:,.2f} MB are allowed"
+    return (Finding("larger", "MB", message, limit / 1e6, size / 1e6, limit / 1e6),)
+
+
+def _not_measured(what: str, which: str, candidate: Side) -> Finding:
+    place = f" --results {shlex.quote(candidate.root.as_posix())}" if candidate.is_stored else ""
+    remedy = f"`leaderboard speed BASELINE CANDIDATE{place}` measures both in one command"
+    return Finding("missing", what, f"missing: {which} not measured; {remedy}", "measured", "–")

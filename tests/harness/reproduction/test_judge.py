@@ -1,0 +1,153 @@
+"""The judgement of the gate on records and rows made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isnan
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from measured_rows import store_measured, sts_rows
+from result_records import record, sts
+from speeds import measurement
+
+from harness.core.errors import InputError
+from harness.reproduction.cost import slowdown
+from harness.reproduction.gate_report import markdown, text, verdict
+from harness.reproduction.judge import Judgement, Limits, judge
+from harness.reproduction.sides import Side, stored_side
+from harness.resampling.power import minimum_detectable, power_of
+from harness.resampling.resamples import Resampling
+from harness.results.named import StoredEncoder, find_stored, join
+from harness.results.records import Result
+
+HOSTILE = "x\x1b[0m|<b>::error::"
+
+
+def side(name: str, records: Sequence[Result], root: Path = Path("nowhere")) -> Side:
+    return stored_side(StoredEncoder(name, root, tuple(records)))
+
+
+def of_records(old: Sequence[Result], new: Sequence[Result], limits: Limits | None = None) -> Judgement:
+    """Without rows."""
+    return judge(side("old", old), side("new", new), old, limits or Limits())
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), min_size=1, max_size=8),
+    st.floats(0, 50),
+)
+def test_without_rows_a_drop_decides_as_a_plain_loop_does(values: list[tuple[float, float]], limit: float) -> None:
+    names = [f"{a}{b}-en" for a in "abc" for b in "xyz"]
+    old = [sts("old", name, round(value, 4)) for name, (value, _) in zip(names, values, strict=False)]
+    new = [sts("new", name, round(value, 4)) for name, (_, value) in zip(names, values, strict=False)]
+    found = of_records(old, new, Limits(max_drop=limit))
+    too_low = {
+        a.subset for a, b in zip(old, new, strict=True) if a.metrics["spearman"] - b.metrics["spearman"] > limit + 1e-6
+    }
+    assert {c.key.subset for c in found.checks if c.findings} == too_low
+    assert found.exit_code == bool(too_low) and found.tested == []
+    assert verdict(found).startswith("FAILED: new against old: " if too_low else "passed: new against old: ")
+    assert all(isnan(score.p_holm) for score in found.scores)
+
+
+def test_of_an_error_more_is_worse() -> None:
+    old, new = ([record(name, "pairs", "x-en", {"xsim_src_trg": value})] for name, value in (("a", 5.0), ("b", 9.0)))
+    found = judge(side("a", old), side("b", new), old, Limits(max_drop=1), ["xsim_src_trg"])
+    assert [(f.kind, f.difference) for f in found.findings] == [("drop", 4)]
+    found = judge(side("b", new), side("a", old), new, Limits(max_drop=1), ["xsim_src_trg"])
+    assert found.exit_code == 0
+
+
+def test_a_bias_and_a_threshold_are_not_judged() -> None:
+    old = [record("old", "language-bias", "ten", {"expected": 80.0, "actual": 79.0, "difference": -1.0})]
+    assert of_records(old, old).checks == ()
+    with pytest.raises(InputError, match="a higher difference is neither better nor worse"):
+        judge(side("a", old), side("b", old), old, Limits(), ["difference"])
+
+
+def test_an_average_is_tested_on_the_rows_of_its_parts(tmp_path: Path) -> None:
+    sets = ("en-en", "es-es", "ar-ar")
+    for name, error in (("old", 1.0), ("new", 1.2)):
+        store_measured(tmp_path, name, {subset: sts_rows(subset, error, seed=1) for subset in sets})
+    joined = join([tmp_path])
+    old, new = (stored_side(joined[name]) for name in ("old", "new"))
+    found = judge(old, new, joined["old"].records, Limits(), resampling=Resampling(1000))
+    by_subset = {score.key.subset: score for score in found.scores}
+    mean = by_subset["avg-same"]
+    assert mean.is_average and mean.test and mean.test.units == 160  # English and Spanish are of the same pairs
+    assert mean.change == pytest.approx(np.mean([by_subset[subset].change for subset in sets]), abs=1e-5)
+    assert mean.level == 0.05 / 4
+    # One part lacks rows: the average is not tested either, and the family is smaller.
+    (tmp_path / "rows/new/sts17/es-es.npz").unlink()
+    found = judge(old, new, joined["old"].records, Limits(), resampling=Resampling(1000))
+    assert {s.key.subset for s in found.scores if s.untested} == {"es-es", "avg-same"}
+    assert {s.level for s in found.scores} == {0.025} and found.exit_code in (1, 3)
+
+
+def test_damaged_rows_are_a_hole(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        store_measured(tmp_path, name, {"en-en": sts_rows("en-en", 1, seed=1)})
+    (tmp_path / "rows/new/sts17/en-en.npz").write_bytes(b"x")
+    joined = join([tmp_path])
+    old, new = (stored_side(joined[name]) for name in ("old", "new"))
+    found = judge(old, new, joined["old"].records, Limits())
+    assert found.exit_code == 3 and "not the rows of the stored result" in found.findings[0].message
+
+
+def test_items_that_are_too_few_for_a_test_are_a_hole(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        store_measured(tmp_path, name, {"en-en": sts_rows("en-en", 1, seed=1, n=2)}, n=2)
+    joined = join([tmp_path])
+    old, new = (stored_side(joined[name]) for name in ("old", "new"))
+    found = judge(old, new, joined["old"].records, Limits())
+    assert found.exit_code == 3 and "2 items are too few" in found.findings[0].message
+
+
+def test_names_of_others_do_nothing_to_a_terminal_or_a_page() -> None:
+    old = [sts("old", "en-en", 80.0, signature=f"a:{HOSTILE}")]
+    found = judge(side(HOSTILE, old), side("new", [sts("new", "en-en", 79.0)]), old, Limits())
+    for printed in (text(found), markdown(found)):
+        assert "\x1b" not in printed and "\n::" not in printed
+    assert "<b>" not in markdown(found).replace(r"\<b>", "")
+
+
+@given(st.floats(0.1, 5), st.floats(0.001, 0.1), st.floats(0.2, 0.95))
+def test_power_is_the_inverse_of_what_can_be_detected(error: float, level: float, power: float) -> None:
+    least = minimum_detectable(error, level, power)
+    assert least is not None
+    assert power_of(least, error, level) == pytest.approx(power)
+    assert power_of(1, 0.0, level) is None
+
+
+def test_power_against_a_simulation() -> None:
+    drawn = np.random.default_rng(0).normal(2.0, 1.0, 200_000)
+    assert power_of(2.0, 1.0, 0.05) == pytest.approx((drawn > 1.959964).mean(), abs=0.005)
+
+
+def test_slowdown_is_of_rounds_of_one_command_else_of_one_machine() -> None:
+    old, new = measurement("old", 1.0), measurement("new", 3.0)
+    together = slowdown([old], [new])
+    assert together and together.median == pytest.approx(3) and together.low == pytest.approx(3)
+    apart = measurement("new", 2.0, session="two")
+    ratio = slowdown([old], [apart])
+    assert ratio and ratio.median == pytest.approx(2)
+    assert slowdown([old], [measurement("new", 2.0, session="two", threads=8)]) is None
+    assert slowdown([], [new]) is None
+
+
+def test_joined_folders(tmp_path: Path) -> None:
+    one, two, three = tmp_path / "a" / "r", tmp_path / "b" / "r", tmp_path / "c"
+    for folder, names in ((one, ["x", "y"]), (two, ["x"]), (three, ["z"])):
+        for name in names:
+            store_measured(folder, name, {"en-en": sts_rows("en-en", 1, seed=1)})
+    assert list(join([one, three])) == ["x", "y", "z"]
+    assert list(join([one, two])) == [f"{one}/x", "y", f"{two}/x"]  # both folders are called r
+    found = find_stored(f"{two}/x", {})
+    assert found and (found.root, found.encoder, found.name) == (two, "x", "x")
+    assert find_stored(str(one), {}, "y") and find_stored("nothing", {}) is None and find_stored("\0", {}) is None
+    with pytest.raises(InputError, match="2 encoders; say which"):
+        find_stored(str(one), {}, "z")
