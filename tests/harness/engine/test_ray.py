@@ -184,11 +184,14 @@ def on(cluster: Any) -> list[str]:
     return ["--engine", "ray", "--address", cluster.address]
 
 
+_OF_A_RUN = ("wall_time_s", "created", "sentences_per_s", "git")  # git: who edits the code meanwhile
+
+
 def records(folder: Path, to: str) -> list[dict[str, Any]]:
     found = []
     for file in sorted((folder / f"{to}-results" / "records").rglob("*.json")):
         for record in json.loads(file.read_text()):
-            found.append({k: v for k, v in record.items() if k not in ("wall_time_s", "created", "sentences_per_s")})
+            found.append({k: v for k, v in record.items() if k not in _OF_A_RUN})
     return found
 
 
