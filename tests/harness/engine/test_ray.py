@@ -338,7 +338,7 @@ def test_a_piece_that_kills_every_worker_is_a_hole(folder: Path, cluster: Any) -
     there = run(folder, *names, *on(cluster), to="there")
     assert there.returncode == 3, there.stderr
     assert_quiet(there.stderr)
-    assert len((folder / "fatal.txt").read_text()) == 3
+    assert len((folder / "fatal.txt").read_text()) == 3 * 3  # three pieces are Arabic
     assert re.search(r"sts17 en-ar@sample: FAILED for fatal: LostError: given up after 3 attempts", there.stderr)
     assert there.stderr.count("no weights here") == 1
     found = {(record["encoder"], record["subset"]) for record in records(folder, "there")}
@@ -389,3 +389,33 @@ def test_a_cluster_is_looked_at(folder: Path, cluster: Any) -> None:
         [LEADERBOARD, "engine", "check", "--address", "127.0.0.1:9"], capture_output=True, text=True, timeout=60
     )
     assert nobody.returncode == 2 and nobody.stderr.startswith("error: no Ray cluster at 127.0.0.1:9"), nobody.stderr
+
+
+@pytest.mark.nightly
+def test_a_node_that_does_not_see_the_cache_folder_is_named(folder: Path, cluster: Any) -> None:
+    cache = folder / "there-cache"
+    cache.mkdir()
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "-m", "true"], check=False).returncode:
+        pytest.skip("a folder cannot be hidden from a process here: no unshare, or not allowed")
+    start_node = f"exec {Path(sys.executable).parent}/ray start --address {cluster.address} --num-cpus 1 --block"
+    hidden = ["unshare", "-m", "sh", "-c", f"mount -t tmpfs none {cache} && {start_node}"]
+    third = subprocess.Popen(hidden, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        command = [LEADERBOARD, "engine", "check", "--address", cluster.address, "--cache-dir", str(cache)]
+
+        def checked() -> subprocess.CompletedProcess[str]:
+            return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder)
+
+        wait_for(lambda: checked().stdout.count("not seen") == 1)
+        done = checked()
+        assert done.returncode == 2 and len(re.findall(r"^.*: cache folder not there$", done.stderr, re.M)) == 1
+        there = run(folder, "--encoder", "python:mine:batches", *on(cluster), to="there")
+        assert there.returncode == 2 and not encoded(folder), there.stderr
+        errors = [line for line in there.stderr.splitlines() if line.startswith("error: ")]
+        assert len(errors) == 1 and errors[0].count("not there") == 1 and "--vectors object-store" in errors[0]
+        sent = run(folder, "--encoder", "python:mine:batches", *on(cluster), "--vectors", "object-store", to="there")
+        assert sent.returncode == 0, sent.stderr
+        assert len({line.split()[0] for line in encoded(folder)}) == 3
+    finally:
+        third.terminate()
+        third.wait(30)
