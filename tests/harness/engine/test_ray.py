@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -23,6 +24,10 @@ import numpy as np
 import pytest
 
 from harness.encoders.shards import open_shard
+from harness.engine.cluster import connected
+from harness.engine.ray_engine import Needs, RayEngine
+from harness.mining import nearest
+from harness.mining.tiles import cuts, nearest_on
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")
 
@@ -419,3 +424,39 @@ def test_a_node_that_does_not_see_the_cache_folder_is_named(folder: Path, cluste
     finally:
         third.terminate()
         third.wait(30)
+
+
+@pytest.mark.nightly
+def test_tiles_are_searched_by_workers_of_which_one_is_killed(folder: Path, cluster: Any) -> None:
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal((n, 256), dtype=np.float32) for n in (9000, 8000))
+    y[:3000] = x[:3000] + np.float32(0.5) * y[:3000]
+    x[-50:], y[-50:] = x[:50], y[:50]  # ties, in other tiles
+    killed: list[int] = []
+
+    def kill() -> None:
+        while not killed:
+            time.sleep(0.2)
+            if len(list((folder / "work").glob("tile-*.npz"))) >= 3:
+                for file in Path("/proc").glob("[0-9]*/cmdline"):
+                    with suppress(OSError):
+                        if file.read_text().startswith("ray::attempt") and not killed:
+                            os.kill(int(file.parent.name), signal.SIGKILL)
+                            killed.append(int(file.parent.name))
+
+    def search(engine: Any, **options: Any) -> Any:
+        return nearest_on(engine, x, y, backend="numpy", cut=(cuts(9000, 1500), cuts(8000, 1700)), **options)
+
+    expected = nearest(x, y, backend="numpy")
+    with connected(cluster.address) as package:
+        engine = RayEngine(package, Needs(1), print)
+        thread = threading.Thread(target=kill, daemon=True)
+        thread.start()
+        found = [search(engine, folder=folder / "work")]
+        thread.join()
+        found.append(search(engine))  # all sent to and fro
+        assert engine.most_in_flight == 4
+    assert killed
+    for pair in found:
+        for one, other in zip(pair, expected, strict=True):
+            assert np.array_equal(one.rows, other.rows) and one.similarity.tobytes() == other.similarity.tobytes()
