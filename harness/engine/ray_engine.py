@@ -19,6 +19,7 @@ from harness.engine.worker import Setting, Told, attempt
 _MOST = 10  # attempts, where it is the nodes that die: of no fault of the piece
 _LOOK = 2.0  # seconds between two looks at the nodes
 _NODE = "its node was lost"
+_SHUN = 90.0  # seconds without pieces for a node that seems lost
 _PATIENCE = 60.0  # seconds without any place for a worker
 
 
@@ -63,6 +64,7 @@ class RayEngine:
         self._looked_at, self._had_place = 0.0, float("-inf")
         self._nodes: dict[str, str] = {}  # names of those that are alive, by their numbers
         self._places: dict[str, int] = {}  # theirs
+        self._shunned: dict[str, float] = {}  # nodes that have lost a piece, until when they get no other
         self.most_in_flight = 0  # pieces that were ever sent at a time
         self.places = 0
         self._look()
@@ -126,8 +128,9 @@ class RayEngine:
 
     def _free(self, running: Iterable[_Sent]) -> str | None:
         """The node with the fewest pieces for its places; None if each has twice as many as places."""
-        n_there = Counter(sent.node for sent in running)
-        loads = {node: n_there[node] / places for node, places in self._places.items() if places}
+        n_there, now = Counter(sent.node for sent in running), time.monotonic()
+        open_now = {node: n for node, n in self._places.items() if n and self._shunned.get(node, 0.0) <= now}
+        loads = {node: n_there[node] / places for node, places in open_now.items()}
         node = min(loads, key=lambda each: loads[each], default=None)
         return node if node is not None and n_there[node] < 2 * self._places[node] else None
 
@@ -145,6 +148,8 @@ class RayEngine:
         except errors.RayError as error:
             is_node = isinstance(error, errors.NodeDiedError | errors.TaskUnschedulableError)
             sent.deaths += not is_node
+            if is_node:  # Ray may say for a minute that it is alive
+                self._shunned[sent.node] = time.monotonic() + _SHUN
             return self._given_up(sent, _NODE if is_node else _how(error))
         if isinstance(told, Told):
             return Failed(sent.piece, told.error(), sent.attempts)

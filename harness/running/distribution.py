@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from harness.core.errors import EncoderError, HarnessError, InputError, LanguageError
+from harness.core.files import Claim
 from harness.data import Source
 from harness.encoders.encoder import Encoder
 from harness.encoders.shards import Index
@@ -89,17 +90,22 @@ class Distribution:
             for question, answer in zip(questions, told, strict=True)
         ]
 
-    def encode_plan(self, encoders: Iterable[tuple[AnyEncoder, Known]], plan: Sequence[Planned], run: Run) -> None:
+    def encode_plan(
+        self, encoders: Iterable[tuple[AnyEncoder, Known]], plan: Sequence[Planned], run: Run, until: ExitStack
+    ) -> None:
         """Encode all that these encoders need for a plan; what fails is raised when it is asked for (see `encode`).
 
         encoders: each with a function that tells whether a set is measured already.
+        until: as long as this is open, their vectors are in use: opening one encoder deletes none of another.
 
         Raises:
             HarnessError: of the cache folder or the cluster.
         """
-        with ExitStack() as stack:  # as long as this lasts, nobody deletes their vectors
+        with ExitStack() as stack:
             planned: dict[Path, Index] = {}  # by folder, which an encoder and its variants share
             jobs = [job for each, known in encoders for job in self._jobs(each, known, plan, run, planned, stack)]
+            for claim in map(Claim, planned):
+                until.callback(_release, claim)
             self._do(jobs)
 
     def encode(self, vectors: EncoderVectors, chunks: Sequence[Chunk]) -> None:
@@ -271,6 +277,10 @@ def described(encoder: Encoder) -> Described:
     if not isinstance(full, Described):
         raise TypeError(f"{encoder.name} was not loaded by a worker")
     return full
+
+
+def _release(claim: Claim) -> None:
+    claim.release()  # not the bound function alone, which does not keep the claim alive
 
 
 def _adopt(vectors: EncoderVectors, shard: str) -> None:

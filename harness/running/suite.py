@@ -175,8 +175,8 @@ def run_suite(request: Request, progress: Progress | None = None) -> Outcome:
     for source in [source for _, source in sets_of(plan) if source.is_published is False]:
         progress.note(f"warning: {source.dataset} {source.subset}: not the published files; `leaderboard data verify`")
     whole = Outcome()
-    loaded_elsewhere = _distributed(request, run, encoders, plan)
     with ExitStack() as stack:
+        loaded_elsewhere = _distributed(request, run, encoders, plan, stack)
         if request.distribution:
             stack.enter_context(request.distribution.mining(run.cache.root))
         for encoder in encoders:
@@ -283,7 +283,7 @@ def _fingerprints(given: Spec, run: Run) -> list[str]:
 
 
 def _distributed(
-    request: Request, run: Run, encoders: Sequence[Spec | AnyEncoder], plan: Sequence[Planned]
+    request: Request, run: Run, encoders: Sequence[Spec | AnyEncoder], plan: Sequence[Planned], until: ExitStack
 ) -> Callable[[Spec | AnyEncoder], _Loaded] | None:
     """Where there is an engine: have it load the encoders and encode all of the plan, and find what is loaded.
 
@@ -308,7 +308,7 @@ def _distributed(
         )
 
     opened = [(encoder, known_of(encoder)) for encoder in found if not isinstance(encoder, Exception)]
-    distribution.encode_plan([(encoder, known) for encoder, known in opened if known], plan, run)
+    distribution.encode_plan([(encoder, known) for encoder, known in opened if known], plan, run, until)
 
     def loaded(given: Spec | AnyEncoder) -> _Loaded:
         encoder = by_spec[id(given)]

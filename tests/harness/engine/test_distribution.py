@@ -271,3 +271,12 @@ def test_an_encoder_that_is_an_object_stays_here(folder: Path) -> None:
     request = Request(encoders=[encoders.Letters()], suite="sample", distribution=Distribution(LocalEngine()))
     with pytest.raises(InputError, match="spec strings"):
         run_suite(request)
+
+
+def test_encoders_of_a_run_do_not_make_room_for_each_other(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_CACHE_GB", "0")
+    engine = Watched()
+    subsets = ["deu@sample", "fra@sample"]
+    found = run(folder, "there", Distribution(engine), names=["batches", "polyglot"], subsets=subsets)
+    assert len(found.results) == 4 and len(engine.chunks) == len(set(engine.chunks))
+    assert len(vectors_of(folder / "there-cache")) == sum(len(texts) for _, texts in engine.chunks)

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -23,6 +24,10 @@ import numpy as np
 import pytest
 
 from harness.encoders.shards import open_shard
+from harness.engine.cluster import connected
+from harness.engine.ray_engine import Needs, RayEngine
+from harness.mining import nearest
+from harness.mining.tiles import cuts, nearest_on
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")
 
@@ -184,11 +189,14 @@ def on(cluster: Any) -> list[str]:
     return ["--engine", "ray", "--address", cluster.address]
 
 
+_OF_A_RUN = ("wall_time_s", "created", "sentences_per_s", "git")  # git: who edits the code meanwhile
+
+
 def records(folder: Path, to: str) -> list[dict[str, Any]]:
     found = []
     for file in sorted((folder / f"{to}-results" / "records").rglob("*.json")):
         for record in json.loads(file.read_text()):
-            found.append({k: v for k, v in record.items() if k not in ("wall_time_s", "created", "sentences_per_s")})
+            found.append({k: v for k, v in record.items() if k not in _OF_A_RUN})
     return found
 
 
@@ -335,7 +343,7 @@ def test_a_piece_that_kills_every_worker_is_a_hole(folder: Path, cluster: Any) -
     there = run(folder, *names, *on(cluster), to="there")
     assert there.returncode == 3, there.stderr
     assert_quiet(there.stderr)
-    assert len((folder / "fatal.txt").read_text()) == 3
+    assert len((folder / "fatal.txt").read_text()) == 3 * 3  # three pieces are Arabic
     assert re.search(r"sts17 en-ar@sample: FAILED for fatal: LostError: given up after 3 attempts", there.stderr)
     assert there.stderr.count("no weights here") == 1
     found = {(record["encoder"], record["subset"]) for record in records(folder, "there")}
@@ -386,3 +394,69 @@ def test_a_cluster_is_looked_at(folder: Path, cluster: Any) -> None:
         [LEADERBOARD, "engine", "check", "--address", "127.0.0.1:9"], capture_output=True, text=True, timeout=60
     )
     assert nobody.returncode == 2 and nobody.stderr.startswith("error: no Ray cluster at 127.0.0.1:9"), nobody.stderr
+
+
+@pytest.mark.nightly
+def test_a_node_that_does_not_see_the_cache_folder_is_named(folder: Path, cluster: Any) -> None:
+    cache = folder / "there-cache"
+    cache.mkdir()
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "-m", "true"], check=False).returncode:
+        pytest.skip("a folder cannot be hidden from a process here: no unshare, or not allowed")
+    start_node = f"exec {Path(sys.executable).parent}/ray start --address {cluster.address} --num-cpus 1 --block"
+    hidden = ["unshare", "-m", "sh", "-c", f"mount -t tmpfs none {cache} && {start_node}"]
+    third = subprocess.Popen(hidden, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        command = [LEADERBOARD, "engine", "check", "--address", cluster.address, "--cache-dir", str(cache)]
+
+        def checked() -> subprocess.CompletedProcess[str]:
+            return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder)
+
+        wait_for(lambda: checked().stdout.count("not seen") == 1)
+        done = checked()
+        assert done.returncode == 2 and len(re.findall(r"^.*: cache folder not there$", done.stderr, re.M)) == 1
+        there = run(folder, "--encoder", "python:mine:batches", *on(cluster), to="there")
+        assert there.returncode == 2 and not encoded(folder), there.stderr
+        errors = [line for line in there.stderr.splitlines() if line.startswith("error: ")]
+        assert len(errors) == 1 and errors[0].count("not there") == 1 and "--vectors object-store" in errors[0]
+        sent = run(folder, "--encoder", "python:mine:batches", *on(cluster), "--vectors", "object-store", to="there")
+        assert sent.returncode == 0, sent.stderr
+        assert len({line.split()[0] for line in encoded(folder)}) == 3
+    finally:
+        third.terminate()
+        third.wait(30)
+
+
+@pytest.mark.nightly
+def test_tiles_are_searched_by_workers_of_which_one_is_killed(folder: Path, cluster: Any) -> None:
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal((n, 256), dtype=np.float32) for n in (9000, 8000))
+    y[:3000] = x[:3000] + np.float32(0.5) * y[:3000]
+    x[-50:], y[-50:] = x[:50], y[:50]  # ties, in other tiles
+    killed: list[int] = []
+
+    def kill() -> None:
+        while not killed:
+            time.sleep(0.2)
+            if len(list((folder / "work").glob("tile-*.npz"))) >= 3:
+                for file in Path("/proc").glob("[0-9]*/cmdline"):
+                    with suppress(OSError):
+                        if file.read_text().startswith("ray::attempt") and not killed:
+                            os.kill(int(file.parent.name), signal.SIGKILL)
+                            killed.append(int(file.parent.name))
+
+    def search(engine: Any, **options: Any) -> Any:
+        return nearest_on(engine, x, y, backend="numpy", cut=(cuts(9000, 1500), cuts(8000, 1700)), **options)
+
+    expected = nearest(x, y, backend="numpy")
+    with connected(cluster.address) as package:
+        engine = RayEngine(package, Needs(1), print)
+        thread = threading.Thread(target=kill, daemon=True)
+        thread.start()
+        found = [search(engine, folder=folder / "work")]
+        thread.join()
+        found.append(search(engine))  # all sent to and fro
+        assert engine.most_in_flight == 4
+    assert killed
+    for pair in found:
+        for one, other in zip(pair, expected, strict=True):
+            assert np.array_equal(one.rows, other.rows) and one.similarity.tobytes() == other.similarity.tobytes()

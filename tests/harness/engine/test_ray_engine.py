@@ -61,6 +61,7 @@ class MadeUp:
         self.cpus = list(nodes)
         self._fates = {piece: list(fate) for piece, fate in (fates or {}).items()}
         self.begun: Counter[Any] = Counter()
+        self.by_node: Counter[str] = Counter()
         self.silent: set[str] = set()
         self.flying: list[Any] = []
         self.most, self.busiest, self.cancelled = 0, 0, []
@@ -78,6 +79,7 @@ class MadeUp:
             def begin(node: str, function: Any, piece: Any, setting: Setting) -> Any:
                 ref = (node, function, piece)
                 self.begun[piece] += 1
+                self.by_node[node] += 1
                 self.flying.append(ref)
                 self.most = max(self.most, len(self.flying))
                 self.busiest = max(self.busiest, Counter(node for node, *_ in self.flying).most_common(1)[0][1])
@@ -129,6 +131,12 @@ CRASH = st.sampled_from([WorkerCrashedError(""), NodeDiedError(""), OutOfMemoryE
 @settings(deadline=None)
 @given(st.dictionaries(st.integers(0, 30), st.lists(CRASH, max_size=12)), st.integers(1, 4), st.integers(0, 31))
 def test_every_piece_has_one_outcome(fates: dict[int, list[Any]], places: int, n: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ray_engine, "_SHUN", -1.0)
+        _check_outcomes(fates, places, n)
+
+
+def _check_outcomes(fates: dict[int, list[Any]], places: int, n: int) -> None:
     ray = MadeUp(fates, (places,))
     redone: list[int] = []
     outcomes = list(engine(ray).map(halved, iter(range(n)), lambda piece, why: redone.append(piece)))
@@ -198,6 +206,14 @@ def test_pieces_of_a_silent_node_are_done_by_others(monkeypatch: pytest.MonkeyPa
     assert [why for _, why in redone] == ["its node was lost"] * 2
     assert sorted(outcome.piece for outcome in found) == list(range(0, 100, 2))
     assert sorted(ray.cancelled) == sorted(piece for piece, _ in redone)
+
+
+def test_a_node_that_loses_pieces_gets_no_others() -> None:
+    died = {piece: [NodeDiedError("")] for piece in (1, 3)}  # those that the second node gets first
+    ray = MadeUp(died, nodes=(1, 1))
+    outcomes = list(engine(ray).map(halved, range(0, 40)))
+    assert len(outcomes) == 40 and all(ray.begun[piece] == 1 + (piece in died) for piece in range(40))
+    assert ray.by_node["000001"] == 2 and ray.by_node["000000"] == 40
 
 
 def test_nodes_may_be_away_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
