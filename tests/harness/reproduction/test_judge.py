@@ -64,9 +64,23 @@ def test_of_an_error_more_is_worse() -> None:
 
 def test_a_bias_and_a_threshold_are_not_judged() -> None:
     old = [record("old", "language-bias", "ten", {"expected": 80.0, "actual": 79.0, "difference": -1.0})]
-    assert of_records(old, old).checks == ()
+    found = of_records(old, old)
+    assert found.checks == () and any("not judged: language-bias" in note for note in found.notes)
     with pytest.raises(InputError, match="a higher difference is neither better nor worse"):
         judge(side("a", old), side("b", old), old, Limits(), ["difference"])
+
+
+def test_a_task_that_is_not_installed_is_a_hole() -> None:
+    old, new = ([record(name, "theirs", "x", {"score": value})] for name, value in (("a", 50.0), ("b", 40.0)))
+    assert judge(side("a", old), side("b", new), old, Limits()).exit_code == 3
+    assert judge(side("a", old), side("b", new), old, Limits(max_drop=5)).exit_code == 1
+
+
+def test_nothing_to_compare_is_no_pass() -> None:
+    old = [sts("old", "en-en", 80.0)]
+    lacking = Side("new", Path("nowhere"), {}, False, skipped={old[0].key._replace(encoder="new"): "no data here"})
+    with pytest.raises(InputError, match="nothing to compare: no data here"):
+        judge(side("old", old), lacking, old, Limits())
 
 
 def test_an_average_is_tested_on_the_rows_of_its_parts(tmp_path: Path) -> None:
