@@ -62,7 +62,9 @@ def gate(
     reference: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME|SPEC", show_default=False, help="The candidate; then every argument is a baseline of its own."
+            metavar="NAME|SPEC",
+            show_default=False,
+            help="The candidate, held against each of the arguments; of a folder, against each of its encoders.",
         ),
     ] = None,
     task: Annotated[list[str] | None, filter_option("task")] = None,
@@ -155,7 +157,7 @@ def gate(
     limits = Limits(alpha, max_drop, max_slowdown, size_in_bytes(max_size))
     chosen = _Chosen(tuple(task or ()), tuple(subset or ()), tuple(language or ()), suite)
     folders = results_folders(results)
-    pairs = [(name, reference) for name in encoders] if reference else [(encoders[0], encoders[1])]
+    pairs = [(name, reference) for name in _each(encoders)] if reference else [(encoders[0], encoders[1])]
     with ExitStack() as stack:
         options = Options(
             data=own or (open_data_dir(data_dir) if data_dir else None),
@@ -172,6 +174,17 @@ def gate(
     _print(judgements, [old for old, _ in sides], format, summary, junit)
     if code := next((c for c in (1, 3) if any(j.exit_code == c for j in judgements)), 0):
         raise typer.Exit(code)
+
+
+def _each(texts: Sequence[str]) -> list[str]:
+    """The baselines of a reference: of a results folder, every encoder."""
+    from harness.results.named import is_results_folder, join
+
+    return [
+        name
+        for text in texts
+        for name in ([f"{text}/{one}" for one in join([Path(text)])] if is_results_folder(text) else [text])
+    ]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from harness.report.render import ENTRY_FORMATS, render, render_long
 
 if TYPE_CHECKING:
     from harness.published import PublishedScore
-    from harness.published.reproduction import Line
+    from harness.published.reproduction import Line, OwnScore
     from harness.report.cells import Table
 
 
@@ -21,6 +21,12 @@ def reproduce(
     table: Annotated[
         list[int] | None,
         typer.Option(metavar="N", show_default=False, help="Only this table of the paper (1 to 8). Repeatable."),
+    ] = None,
+    encoder: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", show_default=False, help="Put this stored encoder into the tables as a row. Repeatable."
+        ),
     ] = None,
     results: ResultsOption = None,
     data_dir: DataDirOption = None,
@@ -38,11 +44,14 @@ def reproduce(
 
     Where nothing was: what that needs first (a package, a download, a model to train, a data set), or the command that
     measures it. Exit with 3 if a run failed.
+
+    With --encoder a stored encoder of your own has a row in each of these tables, with its score where it was measured
+    on the same data by the same metric, and the reason where it cannot be compared.
     """
     from harness.cli.progress import watch
     from harness.core.errors import InputError
     from harness.data import open_data_dir
-    from harness.published.reproduction import Reproduction, batches
+    from harness.published.reproduction import Reproduction, batches, own_rows
     from harness.report.published import comparison_notes, stored_if_any
     from harness.running.suite import Request, run_suite
 
@@ -51,6 +60,7 @@ def reproduce(
         raise InputError("--device and --batch-size are for runs: give --run too, or leave them out")
     scores = _choose(table or [])
     reproduction = Reproduction(open_data_dir(data_dir) if data_dir else None)
+    own_rows(scores, stored_if_any(results), encoder or ())  # names that are not stored are said before anything runs
     lines = reproduction.lines(scores, stored_if_any(results))
     has_failed = False
     for models, tasks, subsets in batches(lines) if run else ():
@@ -68,8 +78,11 @@ def reproduce(
         has_failed |= bool(outcome.failures)
     if run:
         lines = reproduction.lines(scores, stored_if_any(results))
-    is_long = format in ENTRY_FORMATS
-    typer.echo(render_long(list(map(_entry, lines)), format) if is_long else render(_as_table(lines), format))
+    rows = own_rows(scores, stored_if_any(results), encoder or ())
+    if format in ENTRY_FORMATS:
+        typer.echo(render_long([*map(_entry, lines), *map(_own_entry, rows)], format))
+    else:
+        typer.echo(render(_as_table(lines, rows), format))
     for note in comparison_notes((line.score, line.measured) for line in lines if line.measured):
         say(note)
     n_measured, n_ready = sum(line.measured is not None for line in lines), sum(bool(line.runs) for line in lines)
@@ -94,7 +107,7 @@ def _choose(tables: Sequence[int]) -> list[PublishedScore]:
     return [score for score in paper_scores() if not names or score.table in names]
 
 
-def _as_table(lines: Sequence[Line]) -> Table:
+def _as_table(lines: Sequence[Line], own: Sequence[OwnScore]) -> Table:
     from harness.report.cells import Cell, Column, Row, Table
     from harness.report.published import comparison
 
@@ -104,6 +117,12 @@ def _as_table(lines: Sequence[Line]) -> Table:
         here, _, difference = comparison(score, line.measured) if line.measured else (None, None, None)
         texts = (score.full_table, score.row, score.column, score.edition, score.printed, here, difference, line.needs)
         rows.append(Row(tuple(map(Cell, texts))))
+    for one in own:
+        here = None if one.value is None else f"{one.value:.2f}"
+        cells = (one.score.full_table, one.encoder, one.score.column, "", None, here, None, one.why)
+        rows.append(Row(tuple(map(Cell, cells))))
+    places = {table: place for place, table in enumerate(dict.fromkeys(line.score.full_table for line in lines))}
+    rows.sort(key=lambda row: places.get(str(row.cells[0].value), len(places)))
     columns = (
         *(Column(head, is_number=False) for head in ("table", "row", "column", "version")),
         *map(Column, ("published", "measured", "difference")),
@@ -128,4 +147,24 @@ def _entry(line: Line) -> dict[str, object]:
         "encoder": measured.encoder if measured else score.name if score.models else None,
         **comparison_values(score, measured),
         "needs": line.needs or None,
+    }
+
+
+def _own_entry(one: OwnScore) -> dict[str, object]:
+    score = one.score
+    blank = dict.fromkeys(("version", "published", "difference", "note"))
+    return {
+        "table": score.table,
+        "row": one.encoder,
+        "column": score.column,
+        "version": blank["version"],
+        "task": score.task,
+        "subset": score.subset,
+        "metric": score.metric,
+        "published": blank["published"],
+        "encoder": one.encoder,
+        "measured": one.value,
+        "difference": blank["difference"],
+        "note": blank["note"],
+        "needs": one.why or None,
     }

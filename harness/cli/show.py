@@ -152,7 +152,7 @@ def show(
     if published:
         from harness.report.published import published_boards
 
-        tables += published_boards(shown, scores, metrics=metrics, statistics=statistics)
+        tables += published_boards(shown, scores, metrics=metrics, statistics=statistics, says_why=True)
     if sort is not None:
         by_column = [sort_rows(table, sort) for table in tables]
         if not any(by_column):

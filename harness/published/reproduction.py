@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import fsum
 
-from harness.core.errors import HarnessError, InputError
+from harness.core.errors import HarnessError, InputError, unknown_name
+from harness.core.names import Subset
 from harness.data import DataDir, Source
 from harness.encoders.registry import encoder_info
 from harness.encoders.spec import parse_spec
@@ -82,6 +84,54 @@ class Reproduction:
             self._tasks[score.task] = task, task.sources(self._data) if self._data else {}
         task, present = self._tasks[score.task]
         return task, present, score.parts or task.resolve(score.subset)
+
+
+@dataclass(frozen=True)
+class OwnScore:
+    """A user's encoder in a published table.
+
+    Attributes:
+        score: any score of the column.
+        value: x 100; None if it was not measured on the same data.
+        why: the reason then.
+    """
+
+    encoder: str
+    score: PublishedScore
+    value: float | None
+    why: str = ""
+
+
+def own_rows(scores: Sequence[PublishedScore], results: Sequence[Result], encoders: Sequence[str]) -> list[OwnScore]:
+    """The stored encoders in the columns of these scores, each column of a table once.
+
+    Raises:
+        InputError: an encoder without stored results.
+    """
+    known = {result.encoder for result in results}
+    for name in encoders:
+        if name not in known:
+            raise unknown_name("encoder with stored results", name, known)
+    columns = {(s.table, s.task, s.subset, s.metric): s for s in reversed(scores)}
+    ordered = sorted(columns.values(), key=scores.index)
+    by_key = {(r.encoder, r.task, r.subset): r for r in results}
+    return [_own(name, score, by_key) for name in encoders for score in ordered]
+
+
+def _own(encoder: str, score: PublishedScore, results: Mapping[tuple[str, str, str], Result]) -> OwnScore:
+    parts = [results.get((encoder, score.task, part)) for part in score.parts or (score.subset,)]
+    found = [part.metrics[score.metric] for part in parts if part is not None and score.metric in part.metrics]
+    if len(found) == len(parts):
+        altered = any(part is not None and part.dataset.published is False for part in parts)
+        if not altered:
+            return OwnScore(encoder, score, fsum(found) / len(found))
+        return OwnScore(encoder, score, None, "not comparable because the files were not the published ones")
+    wanted = set(score.parts or (score.subset,))
+    others = [s for e, t, s in results if (e, t) == (encoder, score.task) and Subset.parse(s).base in wanted]
+    stand_ins = sorted({Subset.parse(subset).tag for subset in others} - {""})
+    if stand_ins:
+        return OwnScore(encoder, score, None, f"not comparable because measured on {' and '.join(stand_ins)}")
+    return OwnScore(encoder, score, None, "not measured")
 
 
 def batches(lines: Iterable[Line]) -> list[tuple[list[str], list[str], list[str]]]:

@@ -13,6 +13,7 @@ from itertools import groupby
 from harness.core import escaping
 from harness.report.cells import BETTER, WORSE, Cell, Column, Note, Row, Table
 
+_MANY = 7  # columns that a page takes in its own size
 _MARKS = {BETTER: r"\rlap{$^{\uparrow}$}", WORSE: r"\rlap{$^{\downarrow}$}"}
 
 
@@ -21,13 +22,15 @@ def latex(table: Table) -> str:
     columns = table.columns
     widths = [2 if any(row.cells[i].interval for row in table.rows) else 1 for i in range(len(columns))]
     caption = [table.title, *(note.plain for note in table.notes if note.is_caption)]
-    specs = (_spec(column, width) for column, width in zip(columns, widths, strict=True))
+    marked = [any(row.cells[i].mark for row in table.rows) for i in range(len(columns))]
+    specs = map(_spec, columns, widths, marked)
     lines = [
         r"% needs \usepackage{booktabs}",
         *(f"% {escaping.visible(note.plain)}" for note in table.notes if _is_comment(note)),
         r"\begin{table}",
         r"\centering",
-        *([rf"\caption{{{'. '.join(_escaped(text) for text in caption if text)}}}"] if any(caption) else []),
+        *([rf"\caption{{{'. '.join(_escaped(text) for text in caption if text)}}}\smallskip"] if any(caption) else []),
+        *([r"\small\setlength{\tabcolsep}{3.5pt}"] if sum(widths) > _MANY else []),
         rf"\begin{{tabular}}{{{''.join(specs)}}}",
         r"\toprule",
         *_headings(columns, widths),
@@ -57,8 +60,10 @@ def _escaped(text: str) -> str:
     return escaping.latex(text).replace(BETTER, r"$\uparrow$").replace(WORSE, r"$\downarrow$")
 
 
-def _spec(column: Column, width: int) -> str:
-    return r"r@{\hspace{3pt}}l" if width == 2 else "r" if column.is_number else "l"
+def _spec(column: Column, width: int, has_marks: bool) -> str:
+    if width == 2:  # a mark stands in the gap
+        return r"r@{\hspace{7pt}}l" if has_marks else r"r@{\hspace{3pt}}l"
+    return "r" if column.is_number else "l"
 
 
 def _headings(columns: Sequence[Column], widths: Sequence[int]) -> list[str]:

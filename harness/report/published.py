@@ -6,7 +6,7 @@ Only subsets without a tag have columns here: a score on a stand-in is never com
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from harness.protocol.described import (
     metric_of,
     metric_order,
     subset_order,
+    tag_meaning,
     task_order,
 )
 from harness.published import Measured, Measurements, PublishedScore
@@ -52,20 +53,50 @@ def published_boards(
     *,
     metrics: Collection[str] | None = None,
     statistics: Mapping[str, Statistics] | None = None,
+    says_why: bool = False,
 ) -> list[Table]:
     """For each task with published figures, two tables (the second only if there is something to compare).
 
     The first has a row for each measured encoder and a row for each source of published figures; its columns are those
     with published figures. It leaves out training experiments, unless only these are asked for. The second has a row
     with the difference for every figure that was measured too.
+
+    says_why: add notes on cells of measured encoders that stay empty because they cannot be compared.
     """
     tables = []
     for task in task_order(score.task for score in scores):
         of_task = [s for s in scores if s.task == task and (metrics is None or s.metric in metrics)]
         measured = [r for r in results if r.task == task and not Subset.parse(r.subset).tag]
         if of_task:
-            tables += [_board(task, measured, of_task, statistics or {}), *_differences(task, measured, of_task)]
+            board = _board(task, measured, of_task, statistics or {})
+            reasons = not_comparable([r for r in results if r.task == task], of_task) if says_why else []
+            tables += [
+                replace(board, notes=(*board.notes, *map(Note, reasons))),
+                *_differences(task, measured, of_task),
+            ]
     return [table for table in tables if table.rows]
+
+
+def not_comparable(results: Sequence[Result], scores: Iterable[PublishedScore]) -> list[str]:
+    """Why cells of measured encoders stay empty beside published figures: they have the score of a stand-in alone.
+
+    results: of one task.
+    """
+    of_encoder: dict[str, dict[str, list[str]]] = {}
+    measured = {(result.encoder, result.subset) for result in results}
+    wanted = {score.subset for score in scores}
+    for result in results:
+        base, tag = Subset.parse(result.subset)
+        if tag and base in wanted and (result.encoder, base) not in measured:
+            of_encoder.setdefault(result.encoder, {}).setdefault(tag, []).append(base)
+    task = next((result.task for result in results), "")
+    by_reason: dict[str, list[str]] = {}
+    for encoder, by_tag in sorted(of_encoder.items()):
+        for tag, bases in sorted(by_tag.items()):
+            sets = ", ".join(subset_order(task, bases)[:8]) + (", ..." if len(set(bases)) > 8 else "")
+            reason = f"on {sets}: not comparable because measured on {tag}: {tag_meaning(tag)}"
+            by_reason.setdefault(reason, []).append(encoder)
+    return [f"{', '.join(encoders)} {reason}" for reason, encoders in by_reason.items()]
 
 
 @dataclass

@@ -46,7 +46,10 @@ def without_intervals(table: Table) -> Table:
 
 
 def transposed(table: Table) -> Table:
-    """Rows become columns, under the first of the cells that name them; the other such cells are left out."""
+    """Rows become columns, under the first of the cells that name them; the other such cells are left out.
+
+    What notes say of the encoders of a column they say of a row then, and the other way round.
+    """
     heads = [row.cells[0] for row in table.rows]
     columns = (
         Column("", is_number=False),
@@ -57,7 +60,14 @@ def transposed(table: Table) -> Table:
         label = replace(heads[0], value=column.label, shown="", link="", is_best=False) if heads else None
         cells = (*([label] if label else []), *(row.cells[place] for row in table.rows))
         rows.append(Row(cells, column.is_average))
-    return replace(table, columns=columns, rows=tuple(rows), n_keys=1)
+    notes = tuple(replace(note, text=_turned(note.text), rest=_turned(note.rest)) for note in table.notes)
+    return replace(table, columns=columns, rows=tuple(rows), notes=notes, n_keys=1)
+
+
+def _turned(text: str) -> str:
+    if "over the encoders of a" not in text:
+        return text
+    return re.sub(r"\b(row|column)(s?)\b", lambda m: ("column" if m[1] == "row" else "row") + m[2], text)
 
 
 def citing(table: Table, results: Sequence[Result]) -> Table:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import inf, isnan, nan
+from math import floor, inf, isnan, nan
 
 from harness.core.errors import HarnessError, InputError, one_line
 from harness.protocol import get_task
-from harness.protocol.described import described, metric_of, subset_order, task_order
+from harness.protocol.described import described, metric_of, metric_order, subset_order, task_order
 from harness.protocol.task import Rows, Task
 from harness.report.cells import p_is
 from harness.reproduction.findings import Check, Finding, FindingKind, compare_records
@@ -155,7 +155,8 @@ def judge(
     metrics: names; by default the main metric of each task, if encoders are ranked by it.
 
     Raises:
-        InputError: a metric that no record has, or that says nothing of better and worse.
+        InputError: a metric that no record has, or that says nothing of better and worse; nothing can be compared; so
+            many tests that with so few resamples none can be significant.
     """
     resampling = resampling or Resampling(level=1 - limits.alpha)
     chosen = _metrics(wanted, metrics)
@@ -170,14 +171,29 @@ def judge(
         checks[key] = check
         if new is not None and not check.findings:
             scores += _scores(key, old, new, names, (baseline, candidate), resampling)
+    if checks and all(check.skipped for check in checks.values()):
+        why = "; ".join(dict.fromkeys(check.skipped for check in checks.values()))
+        raise InputError(f"nothing to compare: {why}; give --data-dir, or choose sets that are here (--suite sample)")
     scores = _corrected(scores, limits.alpha)
+    _refuse_too_few(resampling, sum(not isnan(score.p_holm) for score in scores), limits.alpha)
     for score in scores:
         found = checks[score.key]
         checks[score.key] = replace(found, findings=(*found.findings, *_findings(score, limits)))
     same = set(baseline.fingerprints) & set(candidate.fingerprints)
-    notes = ("both have the same weights and options (fingerprint)",) if same else ()
+    notes = ["both have the same weights and options (fingerprint)"] if same else []
+    if unranked := [task for task, names in chosen.items() if not names]:
+        notes.append(f"not judged: {', '.join(unranked)} (a higher value is no better; --metric chooses another)")
     everything = (*checks.values(), *candidate.caches)
-    return Judgement(baseline.name, candidate.name, limits, resampling, tuple(scores), everything, notes)
+    return Judgement(baseline.name, candidate.name, limits, resampling, tuple(scores), everything, tuple(notes))
+
+
+def _refuse_too_few(resampling: Resampling, n_tests: int, alpha: float) -> None:
+    """Of T tests the smallest corrected p-value is T / (resamples + 1): a gate that cannot fail is none."""
+    if n_tests and n_tests / (resampling.resamples + 1) >= alpha:
+        raise InputError(
+            f"{resampling.resamples:,} resamples are too few for any of {n_tests} corrected tests to be significant; "
+            f"give --resamples {floor(n_tests / alpha + 1e-9)} or more"
+        )
 
 
 def _metrics(records: Iterable[Result], asked: Sequence[str]) -> dict[str, list[str]]:
@@ -189,8 +205,9 @@ def _metrics(records: Iterable[Result], asked: Sequence[str]) -> dict[str, list[
             raise InputError(f"no stored result of the baseline has the metric {name!r}; known: {_listed(measured)}")
     for task in task_order(record.task for record in records):
         known = described(task)
-        main = known.main_metric if isinstance(known, Task) else ""
-        names = list(asked) or [main] * bool(main and metric_of(task, main).kind in ("score", "error"))
+        having = metric_order(task, (name for record in records if record.task == task for name in record.metrics))
+        main = known.main_metric if isinstance(known, Task) else next(iter(having), "")  # of a package that is not here
+        names = list(dict.fromkeys(asked)) or [main] * (metric_of(task, main).kind in ("score", "error"))
         kinds = {name: metric_of(task, name).kind for name in names}
         unfit = [name for name, kind in kinds.items() if kind not in ("score", "error")]
         if unfit:

@@ -191,6 +191,7 @@ def test_folders_and_names(results: Path, tmp_path: Path, capsys: pytest.Capture
         (("old", "fine", "--metric", "bleu"), "has the metric 'bleu'; known: pearson, spearman"),
         (("old", "fine", "--subset", "xx"), "xx"),
         (("old", "fine", "--max-size", "much"), "is no size"),
+        (("old", "fine", "--alpha", "0.001"), "1,000 resamples are too few for any of 4 corrected tests"),
         (("theirs", "fine", "--results", "theirs", "--results", "theirs"), "same results folder twice"),
     ]:
         assert gate(*arguments) == 2, arguments
@@ -202,6 +203,11 @@ def test_a_reference_is_held_against_each(results: Path, capsys: pytest.CaptureF
     assert gate("old", "fine", "--reference", "noisy", "--format", "json") == 1
     pairs = [(one["baseline"], one["candidate"], one["exit_code"]) for one in json.loads(capsys.readouterr().out)]
     assert pairs == [("old", "noisy", 0), ("fine", "noisy", 1)]
+    store_measured(Path("others"), "strong", {subset: sts_rows(subset, 0.2, seed=1) for subset in SETS})
+    store_measured(Path("others"), "weak", {subset: sts_rows(subset, 5, seed=1) for subset in SETS})
+    assert gate("others", "--reference", "noisy", "--format", "json", "--junit", "gate.xml") == 1
+    pairs = [(one["baseline"], one["exit_code"]) for one in json.loads(capsys.readouterr().out)]
+    assert pairs == [("strong", 1), ("weak", 0)]
 
 
 def test_speed_and_size(results: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -139,7 +139,7 @@ def test_latex(table: Table) -> None:
 % signature: task:sts17|version:1|similarity:cosine
 \begin{table}
 \centering
-\caption{STS 2017: Spearman's rho $\times$ 100}
+\caption{STS 2017: Spearman's rho $\times$ 100}\smallskip
 \begin{tabular}{lrrr}
 \toprule
 encoder & en-en & \textit{avg-same} & en-de@deepl \\
