@@ -31,6 +31,13 @@ class RetrievalChoice(str, Enum):
     backward = "backward"
 
 
+class VectorsChoice(str, Enum):
+    """What numbers of vectors are kept as."""
+
+    float32 = "float32"
+    float16 = "float16"
+
+
 class BackendChoice(str, Enum):
     """What finds the neighbours."""
 
@@ -44,7 +51,10 @@ class BackendChoice(str, Enum):
 
 def mine(
     source: Annotated[Path, typer.Argument(metavar="FILE.de", show_default=False, help="One sentence a line, UTF-8.")],
-    target: Annotated[Path, typer.Argument(metavar="FILE.en", show_default=False, help="The same, or .gz, for both.")],
+    target: Annotated[
+        Path,
+        typer.Argument(metavar="FILE.en", show_default=False, help="The same. Both: also .gz, .xz, .zst, or a folder."),
+    ],
     encoder: OneEncoderOption,
     out: Annotated[
         Path | None,
@@ -52,6 +62,18 @@ def mine(
             metavar="FILE", show_default="-", help="File to write or replace (.gz: compressed); -: standard output."
         ),
     ] = None,
+    src: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", show_default=False, help="More files or folders of the first side. Repeatable."),
+    ] = None,
+    trg: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", show_default=False, help="More files or folders of the second. Repeatable."),
+    ] = None,
+    documents: Annotated[
+        bool,
+        typer.Option("--documents", help="Lines are `id TAB sentence`: mine within documents that both sides have."),
+    ] = False,
     src_lang: Annotated[
         str | None, typer.Option(metavar="CODE", show_default="the file's ending", help="Language of the first file.")
     ] = None,
@@ -90,56 +112,85 @@ def mine(
     backend: Annotated[
         BackendChoice, typer.Option(help="What searches; faiss is approximate, the others give the same pairs.")
     ] = BackendChoice.auto,
-    checkpoint: Annotated[
-        Path | None, typer.Option(metavar="DIR", show_default=False, help="Folder to go on from if interrupted.")
+    vectors: Annotated[
+        VectorsChoice, typer.Option(help="What vectors are kept as; float16 takes half the disk.")
+    ] = VectorsChoice.float32,
+    work_dir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            show_default=False,
+            help="Folder for texts, vectors and neighbours: the same command goes on from it.",
+        ),
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Begin what takes longer than an hour.")] = False,
+    checkpoint: Annotated[Path | None, typer.Option(hidden=True)] = None,
     cache_dir: CacheDirOption = None,
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
     threads: ThreadsOption = None,
 ) -> None:
-    """Mine translations from two files with one sentence a line, by the margin of their similarity.
+    """Mine translations from two sides with one sentence a line, by the margin of their similarity.
 
     Writes `score TAB source TAB target`, the best pair first, as LASER's tools do. Blank lines are dropped, a line with
     a tab is refused, and what else might end a line (U+2028, say) is written as a blank.
 
-    Interrupted, the same command goes on: vectors are kept in the cache, and with --checkpoint what has been searched
-    is kept too.
+    Says first what it will take; what takes longer than an hour wants --yes. With --work-dir the same command goes on
+    from what is in that folder, and takes vectors and neighbours from there for another threshold or margin; without it
+    vectors are kept in the cache, and all else in a temporary folder.
     """
-    from harness.cli.progress import watch
+    from harness.cli.mining_progress import watch_mining
     from harness.core.errors import InputError
     from harness.core.escaping import terminal
     from harness.encoders.registry import check_spec, failures_in_one_line, load_encoder
     from harness.mining import bitext, job
+    from harness.mining.texts import Reading
+    from harness.mining.work import open_work
 
+    if checkpoint is not None:
+        raise InputError("--checkpoint is now --work-dir, which keeps vectors too; name a new folder with that")
     if threshold is not None and top is not None:
         raise InputError("--threshold and --top exclude each other; give one of them")
     if threshold is not None and not abs(threshold) < float("inf"):
         raise InputError(f"--threshold is a number, not {threshold}")
-    if backend is BackendChoice.faiss and checkpoint is not None:
-        raise InputError("an approximate search has no checkpoints; leave out --checkpoint, or --backend faiss")
+    if documents and backend is BackendChoice.faiss:
+        raise InputError("the search within documents is exact; leave out --documents, or --backend faiss")
     # A link stays one: its file is replaced.
     out = None if out is None or out == Path("-") else Path(os.path.realpath(out))
-    bitext.check_places(source, target, out, checkpoint)
+    sides = [bitext.files_of([source, *(src or [])]), bitext.files_of([target, *(trg or [])])]
+    bitext.check_places(sides, out, work_dir)
     inputs = [
-        job.Input(path, bitext.language_of(path) if code is None else bitext.checked_language(code, option), option)
-        for path, option, code in ((source, "--src-lang", src_lang), (target, "--trg-lang", trg_lang))
+        job.Input(
+            tuple(files), bitext.language_of(files) if code is None else bitext.checked_language(code, option), option
+        )
+        for files, option, code in zip(sides, ("--src-lang", "--trg-lang"), (src_lang, trg_lang), strict=True)
     ]
     spec = check_spec(encoder)
     searching = job.Searching(neighbours, margin.value, retrieval.value, backend.value)
+    storing = job.Storing(vectors.value, cache_dir, has_cache=work_dir is None)
     job.check_backend(searching)
 
-    texts = job.read(inputs, job.Reading(min_length, max_length, dedup), say)
-    with watch() as progress:
-        with failures_in_one_line(str(spec)):
-            model = load_encoder(spec, device=device, batch_size=batch_size)
-            vectors = job.encode(texts, inputs, model, cache_dir, progress)
-        mined = job.search(vectors, searching, checkpoint, progress)
-    chosen = job.select(mined, texts, job.Choice(threshold, top))
-    if out is not None:
-        job.write(chosen, texts, out)
-    else:  # a program reads the sentences as they are; a terminal would do what is in them
-        for block in bitext.to_tsv(chosen.rows, chosen.scores, texts[0].sentences, texts[1].sentences):
-            typer.echo(terminal(block.decode()) if sys.stdout.isatty() else block, nl=False)
+    with open_work(work_dir) as work:
+        texts = job.read(inputs, Reading(min_length, max_length, dedup, documents), work, say)
+        with watch_mining() as progress:
+            with failures_in_one_line(str(spec)):
+                model = load_encoder(spec, device=device, batch_size=batch_size)
+                begun = job.begin(texts, inputs, model, storing, work)
+                estimate = job.estimated(begun, texts, inputs, model, searching, work)
+                if estimate is not None:
+                    progress.note(f"estimate: {estimate}")
+                    if not yes:
+                        job.check_estimate(estimate, searching, texts, model.dim, work)
+                    progress.plan(estimate.encoding, estimate.search)
+                encoded = job.encode(begun, inputs, model, progress)
+            mined = job.search(encoded, texts, searching, work, progress)
+        chosen = job.select(mined, texts, job.Choice(threshold, top))
+        if out is not None:
+            job.write(chosen, texts, out)
+        else:  # a program reads the sentences as they are; a terminal would do what is in them
+            for block in bitext.to_tsv(chosen.rows, chosen.scores, texts[0].sentences, texts[1].sentences):
+                typer.echo(terminal(block.decode()) if sys.stdout.isatty() else block, nl=False)
     protocol = f"k:{neighbours}|margin:{margin.value}|retrieval:{retrieval.value}|backend:{progress.backend}"
-    say(f"{len(mined):,} pairs mined, {len(chosen):,} written ({protocol})")
+    say(f"{len(mined):,} pairs mined, {len(chosen):,} written ({protocol}{'|documents' if documents else ''})")
+    if work_dir is not None:
+        say(f"{work_dir} keeps texts, vectors and neighbours for another run on the same files; remove it when done")

@@ -1,4 +1,7 @@
-"""Reading text files, plain or `.gz`, line by line: strict UTF-8, lines that end at a line feed and nowhere else."""
+"""Reading text files, plain or packed (`.gz`, `.xz`, `.zst`), line by line.
+
+UTF-8 is strict, and a line ends at a line feed and nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
+from harness.core.compressed import UNPACKING_ERRORS, unpacking
 from harness.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,7 +47,7 @@ def iter_lines(path: Path) -> Iterator[str]:
     line end; a byte order mark at the start of the file is dropped.
 
     Raises:
-        InputError: the file cannot be read, its gzip data is damaged, or it is not UTF-8 (names the line).
+        InputError: the file cannot be read, its packed data is damaged, or it is not UTF-8 (names the line).
     """
     with open_content(path) as stream, _naming(path):  # of a line that does not fit into memory
         yield from decoded_lines(stream, str(path))
@@ -51,17 +55,19 @@ def iter_lines(path: Path) -> Iterator[str]:
 
 @contextmanager
 def open_content(path: Path) -> Iterator[IO[bytes]]:
-    """The content of a file, unpacked if its name ends in `.gz`, for a `with` block.
+    """The content of a file, unpacked if its name ends in `.gz`, `.xz` or `.zst`, for a `with` block.
 
     Raises:
-        InputError: also while it is read: the file cannot be read, or its gzip data is damaged or unpacks to more than
-            text does; names the file.
+        InputError: also while it is read: the file cannot be read, or its packed data is damaged or unpacks to more
+            than text does; names the file.
+        MissingExtraError: for `.zst`, the package for it is missing.
     """
     with ExitStack() as stack:
         with _naming(path):
             content: IO[bytes] = stack.enter_context(path.open("rb"))
-            if path.name.endswith(".gz"):
-                content = unpacked(gzip.GzipFile(fileobj=content), path)
+            stream = unpacking(content, path)
+            if stream is not content:
+                content = unpacked(stream, path)
         # Not around this: what fails in the user's block is not the file's.
         yield stack.enter_context(io.BufferedReader(_Named(content, path), _BUFFER))
 
@@ -71,7 +77,7 @@ def _naming(path: Path) -> Iterator[None]:
     """Turns errors of reading a file into InputErrors that name it."""
     try:
         yield
-    except (OSError, EOFError, zlib.error, MemoryError) as error:
+    except (*UNPACKING_ERRORS, MemoryError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or str(error) or "not enough memory"
         raise InputError(f"{path}: cannot be read ({reason}); {REMEDY}") from None
 

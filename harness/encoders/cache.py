@@ -231,9 +231,7 @@ class EncoderVectors:
         n_new, size = 0, getattr(self._encoder, "chunk_size", None) or CHUNK
         for _ in range(3):  # again where a shard turns out to be damaged, or another process deletes it
             missing = first[self._index.find(distinct)[0] < 0]
-            # Longest first: batches of even length, and a too large batch fails at once rather than at the end.
-            lengths = np.fromiter((len(sentences[i]) for i in missing), dtype=np.int64, count=len(missing))
-            missing = missing[np.argsort(-lengths, kind="stable")]
+            missing = missing[longest_first(sentences, missing)]
             for start in range(0, len(missing), size):
                 chunk = missing[start : start + size]
                 self._encode_chunk(sentences, chunk, keys[chunk], lang)
@@ -310,12 +308,7 @@ class EncoderVectors:
             raise error
 
     def _hash(self, sentences: Sequence[str], lang: str | None) -> NDArray[np.bytes_]:
-        prefix = f"{lang or ''}\0" if self._encoder.uses_lang else ""
-        digests = b"".join(
-            blake2b((prefix + text).encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest()
-            for text in sentences
-        )
-        return np.frombuffer(digests, dtype=KEY)
+        return sentence_keys(self._encoder, sentences, lang)
 
     def _add(self, shard: Shard, keys: NDArray[np.bytes_]) -> None:
         self._index.add(self._n_shards, keys)
@@ -345,6 +338,24 @@ class _VariantVectors(EncoderVectors):
     def _reduced(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         full = super().encode
         return self._variant.transform(vectors, lambda sentences, lang: full(sentences, lang).vectors)
+
+
+def sentence_keys(encoder: Encoder, sentences: Sequence[str], lang: str | None) -> NDArray[np.bytes_]:
+    """The key of every sentence, (n,): a hash of it and, where the encoder uses it, the language."""
+    prefix = f"{lang or ''}\0" if encoder.uses_lang else ""
+    digests = b"".join(
+        blake2b((prefix + text).encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest() for text in sentences
+    )
+    return np.frombuffer(digests, dtype=KEY)
+
+
+def longest_first(sentences: Sequence[str], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The order in which sentences (their `rows`, in the order of their keys) are encoded, places in `rows`.
+
+    Batches are of even length so, and a too large one fails at once rather than at the end.
+    """
+    lengths = np.fromiter((len(sentences[i]) for i in rows), dtype=np.int64, count=len(rows))
+    return np.argsort(-lengths, kind="stable")
 
 
 def _claim(folder: Path) -> files.Claim:

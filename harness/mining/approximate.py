@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -31,11 +32,14 @@ from harness.core.errors import InputError, MissingExtraError
 from harness.mining.plain import Best, search
 from harness.mining.search import Ints, Neighbours, Side, both_sides, similarity
 
-_BLOCK = 2048  # queries, or rows that are added, at once
+BLOCK = 2048
+"""Queries, or rows that are added, at once."""
+
 _CANDIDATES = 8  # times k
 _TRAINING = 40  # rows for each list of an inverted file: faiss warns below 39
 _MOST_LISTS = 1 << 14
 _NOT_WORTH_TRAINING = 50_000  # rows
+_ITERATIONS = 10  # of k-means, in faiss, for an inverted file
 
 
 @dataclass(frozen=True)
@@ -106,18 +110,33 @@ def nearest_approximate(
         raise InputError(f"sample is at least 1, not {sample}")
     sides = both_sides(x, y, k, cosine=cosine)
     names = [choose_index(len(other), other.dim) if index == "auto" else index for other in sides[::-1]]
-    of_x, short_x = _search(*sides, k, names[0], cosine, seed)
-    of_y, short_y = _search(*sides[::-1], k, names[1], cosine, seed)
+    of_x, of_y = (
+        _joined(search_blocks(side, other, k, name, cosine=cosine, seed=seed), len(side), min(k, len(other)))
+        for side, other, name in ((*sides, names[0]), (*sides[::-1], names[1]))
+    )
+    return of_x, of_y, completed(sides, (of_x, of_y), k, (names[0], names[1]), sample, seed)
+
+
+def completed(
+    sides: tuple[Side, Side],
+    found: tuple[Neighbours, Neighbours],
+    k: int,
+    index: tuple[str, str],
+    sample: int = 1000,
+    seed: int = 0,
+) -> Recall:
+    """Give every row of what `search_blocks` found for both sides its k' neighbours, and measure how many are right."""
+    of_x, of_y = found
+    short = _complete(*sides, of_x) + _complete(*sides[::-1], of_y)
     rows_x, rows_y = (_sample(len(side), sample, seed) for side in sides)
-    recall = Recall(
+    return Recall(
         k,
         _recall(*sides, of_x, rows_x),
         _recall(*sides[::-1], of_y, rows_y),
         (len(rows_x), len(rows_y)),
-        (names[0], names[1]),
-        short_x + short_y,
+        index,
+        short,
     )
-    return of_x, of_y, recall
 
 
 def choose_index(n: int, dim: int) -> str:
@@ -132,38 +151,123 @@ def choose_index(n: int, dim: int) -> str:
     if n < _NOT_WORTH_TRAINING:
         return "Flat"
     lists = min(2 ** round(math.log2(4 * math.sqrt(n))), _MOST_LISTS)
+    return _quantised(dim, lists, round(4 * math.sqrt(lists)))
+
+
+def _quantised(dim: int, lists: int, probes: int) -> str:
     even = dim + dim % 2
     pad = f"Pad{even}," if even != dim else ""
-    return f"{pad}IVF{lists},PQ{even // 2}x4fs;nprobe={round(4 * math.sqrt(lists))}"
+    return f"{pad}IVF{lists},PQ{even // 2}x4fs;nprobe={probes}"
 
 
-def _search(side: Side, other: Side, k: int, name: str, cosine: bool, seed: int) -> tuple[Neighbours, int]:
-    """Returns about the k nearest rows of `other` for every row of `side`, and how many rows were searched exactly."""
-    n, k = len(side), min(k, len(other))
-    rows, similarities = np.full((n, k), -1, np.int64), np.full((n, k), -np.inf)
-    if n == 0 or k == 0:
-        return Neighbours(rows, similarities), 0
+@dataclass(frozen=True)
+class Speed:
+    """Seconds that approximate search takes on this machine, measured on random vectors of one dimension.
+
+    Attributes:
+        product: of a product of components, in a product of matrices.
+        code: a compressed vector that is scanned, by one thread.
+        query: what else a query takes, by one thread: scoring its candidates, mostly.
+        threads: that search.
+    """
+
+    product: float
+    code: float
+    query: float
+    threads: int
+
+    def seconds(self, n: int, m: int, dim: int) -> float:
+        """What a search of n queries among m vectors takes, with making the index that `choose_index` says."""
+        if (name := choose_index(m, dim)) == "Flat":
+            return n * m * dim * self.product + n * self.query / self.threads
+        lists, probes = (int(number) for number in re.findall(r"(?:IVF|nprobe=)(\d+)", name))
+        training = _ITERATIONS * _TRAINING * lists * lists * dim * self.product
+        scanning = (m * probes / lists * self.code + self.query) / self.threads
+        return training + (n + m) * lists * dim * self.product + n * scanning
+
+
+def measured_speed(dim: int, k: int) -> Speed:
+    """How fast approximate search is here, in a second or so. Raises MissingExtraError without faiss."""
+    try:
+        import faiss
+    except ImportError:
+        raise MissingExtraError("the backend faiss", "ann") from None
+    rng = np.random.default_rng(0)
+    sides = [Side(rng.standard_normal((size, dim), np.float32), "a sample", cosine=True) for size in (BLOCK, 8 * BLOCK)]
+    queries, rows = sides
+    lists = 64
+    times = []
+    index = _build(rows, _quantised(dim, lists, lists), True, 0)
+    with _threads(1):
+        for probes in (lists, 1):
+            space: Any = faiss.ParameterSpace()
+            space.set_index_parameters(index, f"nprobe={probes}")
+            start = time.perf_counter()
+            _, candidates = index.search(queries[:], _CANDIDATES * k)
+            times.append(time.perf_counter() - start)
+        start = time.perf_counter()
+        _best(queries, rows, 0, candidates, k)
+        scoring = time.perf_counter() - start
+    one, other = queries[:], rows[:]
+    start = time.perf_counter()
+    one @ other.T
+    product = (time.perf_counter() - start) / (len(one) * len(other) * dim)
+    code = max(0.0, times[0] - times[1]) / (len(one) * len(other) * (1 - 1 / lists))
+    return Speed(product, code, (times[1] + scoring) / len(one), faiss.omp_get_max_threads())
+
+
+def index_bytes(n: int, dim: int) -> int:
+    """Memory of the index that `choose_index` says, with the rows that train it."""
+    name = choose_index(n, dim)
+    if name == "Flat":
+        return 4 * dim * n
+    lists = int(re.findall(r"IVF(\d+)", name)[0])
+    return (dim // 4 + 12) * n + 2 * 4 * dim * min(n, _TRAINING * lists)
+
+
+def search_blocks(
+    side: Side, other: Side, k: int, name: str, *, cosine: bool = True, seed: int = 0, start: int = 0
+) -> Iterator[Neighbours]:
+    """About the k' nearest rows of `other` for the rows of `side` from `start` on, block by block of `BLOCK` rows.
+
+    -1 stands where the index `name` found fewer. What a block holds does not depend on where the search begins.
+    """
+    k = min(k, len(other))
+    if start >= len(side) or k == 0:
+        return
     import faiss
 
     index = _build(other, name, cosine, seed)
 
-    def search_block(start: int) -> None:
-        block = slice(start, start + _BLOCK)
-        _, candidates = index.search(side[block], min(_CANDIDATES * k, len(other)))
-        rows[block], similarities[block] = _best(side, other, start, candidates, k)
+    def search_block(start: int) -> Neighbours:
+        _, candidates = index.search(side[start : start + BLOCK], min(_CANDIDATES * k, len(other)))
+        return _best(side, other, start, candidates, k)
 
     # Faiss would divide a block among its threads, and what it finds may depend on the division.
     pool = ThreadPoolExecutor(faiss.omp_get_max_threads(), initializer=faiss.omp_set_num_threads, initargs=(1,))
     try:
-        for _ in pool.map(search_block, range(0, n, _BLOCK)):
-            pass
+        yield from pool.map(search_block, range(start, len(side), BLOCK))
     finally:
         pool.shutdown(cancel_futures=True)
-    short = np.flatnonzero(rows[:, -1] < 0)
-    for start in range(0, len(short), _BLOCK):
-        part = short[start : start + _BLOCK]
-        rows[part], similarities[part] = _exact(side, other, part, k)
-    return Neighbours(rows, similarities), len(short)
+
+
+def _joined(blocks: Iterator[Neighbours], n: int, k: int) -> Neighbours:
+    rows, similarities, start = np.full((n, k), -1, np.int64), np.full((n, k), -np.inf), 0
+    for block in blocks:
+        part = slice(start, start + len(block.rows))
+        rows[part], similarities[part] = block
+        start = part.stop
+    return Neighbours(rows, similarities)
+
+
+def _complete(side: Side, other: Side, found: Neighbours) -> int:
+    """Search exactly for the rows that lack neighbours; returns how many there are."""
+    k = found.rows.shape[1]
+    short = np.flatnonzero(found.rows[:, -1] < 0) if k else np.empty(0, np.int64)
+    for start in range(0, len(short), BLOCK):
+        part = short[start : start + BLOCK]
+        found.rows[part], found.similarity[part] = _exact(side, other, part, k)
+    return len(short)
 
 
 def _build(side: Side, name: str, cosine: bool, seed: int) -> Any:
@@ -183,8 +287,8 @@ def _build(side: Side, name: str, cosine: bool, seed: int) -> Any:
         with _threads(1 if "HNSW" in factory or "OPQ" in factory else faiss.omp_get_max_threads()):
             if not index.is_trained:
                 index.train(side[_sample(len(side), _TRAINING * n_centroids, seed)])
-            for start in range(0, len(side), _BLOCK):
-                vectors = side[start : start + _BLOCK]
+            for start in range(0, len(side), BLOCK):
+                vectors = side[start : start + BLOCK]
                 if by_distance:
                     # By distance, a zero vector is nearer than all that have a cosine below 0.5: out of the way.
                     vectors[~vectors.any(axis=1)] = 2

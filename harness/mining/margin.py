@@ -66,10 +66,17 @@ def mine(
     if retrieval not in get_args(Retrieval):
         raise unknown_name("retrieval", retrieval, get_args(Retrieval))
     of_x, of_y = nearest(x, y, k, backend=backend, block=block, checkpoint=checkpoint, on_progress=on_progress)
+    return matched(of_x, of_y, margin, retrieval)
+
+
+def matched(
+    of_x: Neighbours, of_y: Neighbours, margin: Margin = "ratio", retrieval: Retrieval = "max"
+) -> tuple[Ints, Floats]:
+    """The pairs, and their scores, that the neighbours of both sides, as `nearest` gives them, lead to; see `mine`."""
     if of_x.rows.size == 0 or of_y.rows.size == 0:
         return np.empty((0, 2), np.int64), np.empty(0)
     (best_y, forward), (best_x, backward) = best_candidates(of_x, of_y, margin)
-    rows_x, rows_y = np.arange(len(x)), np.arange(len(y))
+    rows_x, rows_y = np.arange(len(of_x.rows)), np.arange(len(of_y.rows))
     if retrieval == "forward":
         pairs, scores = np.column_stack([rows_x, best_y]), forward
     elif retrieval == "backward":
@@ -83,7 +90,7 @@ def mine(
     order = np.lexsort((pairs[:, 1], pairs[:, 0], -scores))
     pairs, scores = pairs[order], scores[order]
     if retrieval == "max":
-        taken = _one_to_one(pairs, len(x), len(y)) & (scores > 0)
+        taken = _one_to_one(pairs, len(of_x.rows), len(of_y.rows)) & (scores > 0)
         pairs, scores = pairs[taken], scores[taken]
     return pairs, scores
 

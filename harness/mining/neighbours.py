@@ -213,8 +213,13 @@ def choose_backend(backend: Backend, x: Side, y: Side, k: int) -> Backend:
         if is_too_long and backend not in ("numpy", "faiss"):
             raise InputError(f"vectors longer than {_LARGEST:g} are too long for the backend {backend}; take numpy")
         return backend
-    work = len(x) * len(y) * x.dim
-    if is_too_long or k > _MANY or work < _WORTH_NUMBA or not find_spec("numba"):
+    return "numpy" if is_too_long else fitting_backend(len(x), len(y), x.dim, k)
+
+
+def fitting_backend(n: int, m: int, dim: int, k: int) -> Backend:
+    """The exact backend that fits a search for k neighbours among `n` and `m` vectors of `dim`, on this machine."""
+    work = n * m * dim
+    if k > _MANY or work < _WORTH_NUMBA or not find_spec("numba"):
         return "numpy"
     if work >= _WORTH_TORCH and find_spec("torch"):
         import torch

@@ -292,10 +292,10 @@ def test_mining_is_interrupted_within_two_seconds(folder: Path) -> None:
         "pairs.tsv",
         "--backend",
         "numpy",
-        "--checkpoint",
+        "--work-dir",
         "state",
     )
-    errors = interrupt(run, folder / "state" / "search.npz")
+    errors = interrupt(run, folder / "state" / "exact-k4.state" / "search.npz")
     assert "run the same command again to go on: leaderboard mine a.de a.en" in errors
     assert not (folder / "pairs.tsv").exists()
 

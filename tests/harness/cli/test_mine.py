@@ -138,7 +138,7 @@ def test_translations_come_first(leaderboard: Leaderboard, tmp_path: Path) -> No
     assert done.stderr.splitlines() == [
         "news.de (de): 6 lines, 6 sentences to mine",
         "news.en (en): 6 lines, 6 sentences to mine",
-        "chargrams: 12 of 12 sentences encoded, the others taken from the cache",
+        "chargrams: 12 of 12 sentences encoded, the others were there",
         f"{len(found)} pairs mined, {len(found)} written (k:4|margin:ratio|retrieval:max|backend:numpy)",
     ]
     again = leaderboard(*command, "-", **fresh)
@@ -247,7 +247,7 @@ def test_interrupted_it_goes_on_from_the_cache(tmp_path: Path) -> None:
     assert sorted(log.read_text().splitlines()) == sorted(ENGLISH)
 
 
-def test_an_interrupted_search_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_search_goes_on_from_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     letters = np.random.default_rng(0).integers(ord("a"), ord("z") + 1, size=(6500, 12), dtype=np.uint8)
     for language, rows in (("de", letters[:6400]), ("en", letters[6400:])):
         (tmp_path / f"long.{language}").write_bytes(b"".join(row.tobytes() + b"\n" for row in rows))
@@ -260,19 +260,20 @@ def test_an_interrupted_search_goes_on_from_its_checkpoint(tmp_path: Path, monke
         if len(searched) == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("harness.cli.progress.Watcher.searching", interrupt)
-    assert called(*command, "--checkpoint", "state") == 130
-    assert list(tmp_path.glob("state/*")) and not list(tmp_path.glob("*pairs.tsv*"))
-    assert called(*command, "--checkpoint", "state") == 0
+    monkeypatch.setattr("harness.cli.mining_progress.MiningWatcher.searching", interrupt)
+    assert called(*command, "--work-dir", "state") == 130
+    assert list(tmp_path.glob("state/exact-k4.state/*")) and not list(tmp_path.glob("*pairs.tsv*"))
+    assert called(*command, "--work-dir", "state") == 0
     assert searched == sorted(set(searched)) and searched[-1] == 6400 * 100  # no block twice
-    assert parsed((tmp_path / "pairs.tsv").read_text()) == whole and not list(tmp_path.glob("state/*"))
+    assert parsed((tmp_path / "pairs.tsv").read_text()) == whole
 
 
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
         (["news.de", "news.fr"], ["no file news.fr"]),
-        (["news.de", "."], ["no file ."]),
+        (["news.de", "."], ["news.de is given for both sides"]),
+        (["news.de", "empty"], ["no file empty"]),
         (["news.de", "news.de"], ["given for both sides"]),
         (["news.de", "./../{folder}/news.de"], ["given for both sides"]),
         (["news.de", "news.en", "--threshold", "1", "--top", "5"], ["--threshold and --top exclude"]),
@@ -297,8 +298,11 @@ def test_an_interrupted_search_goes_on_from_its_checkpoint(tmp_path: Path, monke
         (["news.de", "latin.en"], ["latin.en:1: not UTF-8"]),
         (["news.de", "broken.en.gz"], ["broken.en.gz: cannot be read"]),
         (["news.de", "news.en", "--encoder", "chargram"], ["unknown encoder 'chargram'", "'chargrams'"]),
-        (["news.de", "news.en", "--backend", "faiss", "--checkpoint", "state"], ["--checkpoint", "faiss"]),
-        (["news.de", "news.en", "--checkpoint", "news.de"], ["news.de", "cannot be written"]),
+        (["news.de", "news.en", "--checkpoint", "state"], ["--checkpoint is now --work-dir"]),
+        (["news.de", "news.en", "--work-dir", "news.de"], ["news.de", "cannot be written"]),
+        (["news.de", "news.en", "--work-dir", ".."], [".. is not empty and holds no mining job"]),
+        (["news.de", "news.en", "--documents"], ["news.de:1: no tab in the line: expected `id TAB sentence`"]),
+        (["news.de", "news.en", "--documents", "--backend", "faiss"], ["--documents", "--backend faiss"]),
     ],
 )
 def test_wrong_use_gives_one_line_and_exit_code_2(

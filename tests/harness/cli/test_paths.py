@@ -67,7 +67,7 @@ def called(capsys: pytest.CaptureFixture[str], *arguments: str) -> subprocess.Co
         ([*MINE, "--out", LONG], [LONG, "too long"]),
         ([*MINE, "--out", "loop"], ["loop is no ordinary file"]),
         ([*MINE, "--out", "loop/pairs.tsv"], ["loop/pairs.tsv: cannot be written"]),
-        ([*MINE, "--checkpoint", "loop"], ["loop: cannot be written"]),
+        ([*MINE, "--work-dir", "loop"], ["loop: cannot be written"]),
         (["check", "--against", "results", "--run", "loop"], ["no stored results in the folder results"]),
         (["show", "--results", "loop"], ["no stored results in the folder loop; run `leaderboard run` first"]),
         ([*RUN, "--results", "loop"], ["loop/", "symbolic links"]),
@@ -150,11 +150,13 @@ def test_a_lock_that_another_process_holds_is_named(
     assert done.returncode == 0 and "waiting for results/records/.lock, which another process has locked" in done.stderr
 
 
-def test_a_fifo_in_the_place_of_a_checkpoint(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("state").mkdir()
-    os.mkfifo("state/search.npz")
-    message = one_line_error(called(capsys, *MINE, "--checkpoint", "state"))
-    assert message == "state/search.npz: a fifo, where a file should be; move it away"
+@pytest.mark.parametrize("name", ["mining.json", "x.float32", "y.float32.crc", "exact-k4.x"])
+def test_a_fifo_in_the_place_of_what_mining_keeps(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert called(capsys, *MINE, "--work-dir", "state", "--out", "first.tsv").returncode == 0
+    Path("state", name).unlink()
+    os.mkfifo(Path("state", name))
+    message = one_line_error(called(capsys, *MINE, "--work-dir", "state"))
+    assert message == f"state/{name}: a fifo, where a file should be; move it away"
 
 
 @pytest.mark.parametrize(
@@ -193,7 +195,7 @@ def test_memory_that_does_not_suffice_is_one_line(
     def too_much(*arguments: object, **options: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("harness.mining.bitext.read_sentences", too_much)
+    monkeypatch.setattr("harness.mining.job.read_sentences", too_much)
     assert one_line_error(called(capsys, *MINE)) == "memory does not suffice"
 
 

@@ -29,7 +29,9 @@ from harness.cli.progress import watch
 from harness.core import escaping
 from harness.core.errors import InputError
 from harness.core.provenance import GitState
-from harness.mining.bitext import read_sentences, to_tsv
+from harness.mining.bitext import to_tsv
+from harness.mining.texts import Reading, read_sentences
+from harness.mining.work import WorkDir
 from harness.published.mteb import mteb_files
 from harness.report.cells import Cell, Column, Note, Table
 from harness.report.cells import Row as TableRow
@@ -295,7 +297,9 @@ def test_mined_pairs_are_the_sentences(tmp_path: Path) -> None:
     """A line of a file of sentences is text for programs, and stays as it is but for ends of lines."""
     lines = [re.sub("[\t\n]", " ", one) for one in HOSTILE.values()]
     (tmp_path / "side").write_text("\n".join(lines) + "\n", encoding="utf-8", newline="")
-    sentences = read_sentences(tmp_path / "side", dedup=False).sentences
+    (tmp_path / "other").write_text("other\n")
+    sides = [[tmp_path / "side"], [tmp_path / "other"]]
+    sentences = read_sentences(sides, Reading(dedup=False), WorkDir(tmp_path))[0].sentences
     assert len(sentences) == len(lines)
     pairs = np.arange(len(lines)).repeat(2).reshape(-1, 2)
     mined = b"".join(to_tsv(pairs, pairs[:, 0] / 7, sentences, sentences)).decode()

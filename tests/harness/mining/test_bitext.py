@@ -1,80 +1,18 @@
-"""Reading one's own text, and writing pairs so that every reader gets them back."""
+"""Files of one's own text, and writing pairs so that every reader gets them back."""
 
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from harness.core.errors import InputError
-from harness.mining.bitext import language_of, n_best, read_sentences, to_tsv
-
-# Few characters, so that blank and repeated lines come up; of Python's line ends all but the line feed.
-LINES = st.lists(st.text(st.sampled_from("ab \r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029\u00a0é\U0001f600"), max_size=4))
-
-
-@settings(max_examples=300, deadline=None)
-@given(lines=LINES, min_length=st.integers(1, 3), max_length=st.integers(3, 5) | st.none(), dedup=st.booleans())
-def test_what_is_read_and_left_out(
-    tmp_path_factory: pytest.TempPathFactory, lines: list[str], min_length: int, max_length: int | None, dedup: bool
-) -> None:
-    path = tmp_path_factory.getbasetemp() / "text.de"
-    path.write_bytes("".join(f"{line}\n" for line in lines).encode())
-    # A carriage return before the line feed is part of the line end; what else Python ends lines at becomes a blank.
-    flat = [
-        "".join(" " if len(f"a{character}a".splitlines()) == 2 else character for character in line.removesuffix("\r"))
-        for line in lines
-    ]
-    written = [line for line in flat if not line.isspace() and line]
-    fitting = [line for line in written if min_length <= len(line) <= (max_length or 10)]
-    expected = list(dict.fromkeys(fitting)) if dedup else fitting
-    if not expected:
-        with pytest.raises(InputError, match=r"no sentence in it|is empty"):
-            read_sentences(path, min_length=min_length, max_length=max_length, dedup=dedup)
-        return
-    read = read_sentences(path, min_length=min_length, max_length=max_length, dedup=dedup)
-    assert read.sentences == expected and read.n_lines == len(lines)
-    assert [flat[number - 1] for number in read.lines] == expected
-    assert read.n_blank == len(flat) - len(written) and read.n_length == len(written) - len(fitting)
-    assert read.n_repeated == len(fitting) - len(expected)
-
-
-def test_gz_and_byte_order_mark(tmp_path: Path) -> None:
-    text = "\ufeffeins\r\nzwei\r\neins"
-    (tmp_path / "a.de").write_bytes(text.encode())
-    (tmp_path / "a.de.gz").write_bytes(gzip.compress(text.encode()))
-    for name in ("a.de", "a.de.gz"):
-        read = read_sentences(tmp_path / name)
-        assert read.sentences == ["eins", "zwei"] and read.lines.tolist() == [1, 2] and read.n_repeated == 1
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "text.de: the file is empty"),
-        (b"\n \n", r"text.de: no sentence in it to mine \(2 blank lines"),
-        (b"ein\n", r"text.de: no sentence in it to mine \(0 blank lines, 1 shorter"),
-        (b"ein Satz\nid-2\tein Satz\n", "text.de:2: a tab in the line"),
-        (b"ein Satz\n\xff\n", "text.de:2: not UTF-8"),
-    ],
-)
-def test_files_that_are_refused(tmp_path: Path, content: bytes, message: str) -> None:
-    path = tmp_path / "text.de"
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=message):
-        read_sentences(path, min_length=4)
-
-
-def test_lengths_that_leave_room_for_nothing_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="9 characters or more and 8 or fewer"):
-        read_sentences(tmp_path / "text.de", min_length=9, max_length=8)
+from harness.mining.bitext import language_of, n_best, to_tsv
 
 
 @pytest.mark.parametrize(
@@ -82,6 +20,8 @@ def test_lengths_that_leave_room_for_nothing_are_refused(tmp_path: Path) -> None
     [
         ("news.de", "de"),
         ("news.2024.ceb.gz", "ceb"),
+        ("news.de.xz", "de"),
+        ("news.de.zst", "de"),
         ("news.txt", None),
         ("news.DE", None),
         ("news.gz", None),
@@ -92,7 +32,12 @@ def test_lengths_that_leave_room_for_nothing_are_refused(tmp_path: Path) -> None
     ],
 )
 def test_language_of_a_file(name: str, language: str | None) -> None:
-    assert language_of(Path("some.fr") / name) == language
+    assert language_of([Path("some.fr") / name]) == language
+
+
+def test_files_of_several_languages_have_none() -> None:
+    assert language_of([Path("a.de"), Path("b.de.gz")]) == "de"
+    assert language_of([Path("a.de"), Path("b.en")]) is None
 
 
 def test_how_many_pairs_are_kept() -> None:
