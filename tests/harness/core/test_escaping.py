@@ -29,7 +29,7 @@ from harness.cli.progress import watch
 from harness.core import escaping
 from harness.core.errors import InputError
 from harness.core.provenance import GitState
-from harness.mining.bitext import to_tsv
+from harness.mining.formats import Bitext, to_tmx, to_tsv
 from harness.mining.texts import Reading, read_sentences
 from harness.mining.work import WorkDir
 from harness.published.mteb import mteb_files
@@ -41,8 +41,7 @@ from harness.reproduction.findings import Check, Finding
 from harness.reproduction.render import github, junit, text
 from harness.results.records import Dataset, RecordKey, Result
 from harness.results.statistics import Entry, Statistics, digest
-from harness.review.audit import Candidate
-from harness.review.sheet import match_verdicts, read_review, write_review
+from harness.review.sheet import Candidate, match_verdicts, read_review, write_review
 
 pytestmark = pytest.mark.slow
 
@@ -299,13 +298,18 @@ def test_mined_pairs_are_the_sentences(tmp_path: Path) -> None:
     (tmp_path / "side").write_text("\n".join(lines) + "\n", encoding="utf-8", newline="")
     (tmp_path / "other").write_text("other\n")
     sides = [[tmp_path / "side"], [tmp_path / "other"]]
-    sentences = read_sentences(sides, Reading(dedup=False), WorkDir(tmp_path))[0].sentences
+    side = read_sentences(sides, Reading(dedup=False), WorkDir(tmp_path))[0]
+    sentences = side.sentences
     assert len(sentences) == len(lines)
     pairs = np.arange(len(lines)).repeat(2).reshape(-1, 2)
-    mined = b"".join(to_tsv(pairs, pairs[:, 0] / 7, sentences, sentences)).decode()
+    bitext = Bitext(pairs, pairs[:, 0] / 7, (side, side), ("de", "en"))
+    mined = b"".join(to_tsv(bitext)).decode()
     rows = [line.split("\t") for line in mined.splitlines()]
     assert [row[1:] for row in rows] == [[sentence, sentence] for sentence in sentences]
     assert not commands(mined.replace("##[", ""))
+    segments = [each.text for each in ElementTree.fromstring(b"".join(to_tmx(bitext))).iter("seg")]
+    without = re.compile("[\x00-\x08\x0e-\x1f\ufffe\uffff]")  # which XML has not
+    assert segments == [without.sub("\ufffd", sentence) for sentence in sentences for _ in range(2)]
 
 
 def test_a_review_of_mined_pairs(tmp_path: Path) -> None:
@@ -315,7 +319,7 @@ def test_a_review_of_mined_pairs(tmp_path: Path) -> None:
     ]
     origin = {"encoder": " ".join(EVERYTHING.values()), "pairs": str(len(candidates))}
     path = tmp_path / "review.tsv"
-    write_review(path, origin, candidates)
+    write_review(path, "Pairs.", origin, candidates)
     output = path.read_text(encoding="utf-8-sig")
     rows = list(csv.reader(io.StringIO(output), delimiter="\t"))
     assert len(rows) == len(output.splitlines()) == len(candidates) + 4
