@@ -9,7 +9,7 @@ partners are left out. Mined as `leaderboard mine` does; a way's loss is the hig
 the F1 at the threshold that it suggests from the scores. --sets are those on which the ways were chosen, --held-out
 those on which nothing was. "best constant" is the one with the lowest median loss on these very sets, so hindsight.
 
-Ways: the mixture of `harness.mining.advice`; the same without what chance gives (`scores alone`); counting, with what
+Ways: the mixture of `harness.mining.advice`; two Normals without what chance gives (`scores alone`); counting, with what
 chance gives taken for the false pairs (`chance`); and what is best from one side only taken for them (`one-sided`).
 Vectors come from the cache, encoded first where they are not there. Prints Markdown; --all prints every case too.
 """
@@ -95,11 +95,15 @@ def by_mixture(case: Case) -> float | None:
 
 
 def by_scores_alone(case: Case) -> float | None:
-    """The mixture without the second matching: the lower half of the scores stands for chance."""
-    scores = case.found.mutual
-    lower = scores[len(scores) // 2 :]
-    mirrored = np.concatenate([lower, 2 * lower[0] - lower])  # a law about its median, the lower half twice
-    return advise(Evidence(scores, -np.sort(-mirrored))).threshold
+    """A mixture of two Normals on the logarithms of the scores, without the second matching."""
+    from sklearn.mixture import GaussianMixture
+
+    observed = np.log(case.found.mutual)[:, None]
+    mixture = GaussianMixture(2, random_state=0).fit(observed)
+    correct = mixture.predict_proba(observed)[:, mixture.means_[:, 0].argmax()]
+    expected = np.cumsum(np.minimum.accumulate(np.maximum.accumulate(correct[::-1])[::-1]))
+    f1 = 2 * expected / (np.arange(1, len(observed) + 1) + expected[-1])
+    return float(case.found.mutual[f1.argmax()])
 
 
 def by_chance(case: Case) -> float | None:
