@@ -177,11 +177,11 @@ def mine(
                 model = load_encoder(spec, device=device, batch_size=batch_size)
                 begun = job.begin(texts, inputs, model, storing, work)
                 estimate = job.estimated(begun, texts, inputs, model, searching, work)
-                if estimate is not None:
-                    progress.note(f"estimate: {estimate}")
-                    if not yes:
-                        job.check_estimate(estimate, searching, texts, model.dim, work)
-                    progress.plan(estimate.encoding, estimate.search)
+            if estimate is not None:
+                progress.note(f"estimate: {estimate}")
+                job.check_estimate(estimate, searching, texts, model.dim, work, is_long_agreed=yes)
+                progress.plan(estimate.encoding, estimate.search)
+            with failures_in_one_line(str(spec)):
                 encoded = job.encode(begun, inputs, model, progress)
             mined = job.search(encoded, texts, searching, work, progress)
         chosen = job.select(mined, texts, job.Choice(threshold, top))

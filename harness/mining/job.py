@@ -213,8 +213,16 @@ def estimated(
     return Estimate(n + m, encoding, seconds, searching.is_approximate, memory, disk)
 
 
-def check_estimate(found: Estimate, searching: Searching, texts: Sequence[Sentences], dim: int, work: WorkDir) -> None:
-    """Refuse what takes longer than `LONG`, or more disk than there is.
+def check_estimate(
+    found: Estimate,
+    searching: Searching,
+    texts: Sequence[Sentences],
+    dim: int,
+    work: WorkDir,
+    *,
+    is_long_agreed: bool = False,
+) -> None:
+    """Refuse what takes longer than `LONG`, unless that is agreed, or more disk than there is.
 
     Raises:
         InputError: with the estimate, and what to do instead.
@@ -225,7 +233,7 @@ def check_estimate(found: Estimate, searching: Searching, texts: Sequence[Senten
             f"{gigabytes(needed)} more are needed in {work.folder}, which has {gigabytes(free)} free; name another "
             "folder with --work-dir, or take --vectors float16"
         )
-    if not found.seconds > LONG:
+    if is_long_agreed or not found.seconds > LONG:
         return
     other = ""
     if not searching.is_approximate and texts[0].bounds is None and found.search > LONG / 2:
