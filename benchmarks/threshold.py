@@ -9,8 +9,8 @@ partners are left out. Mined as `leaderboard mine` does; a way's loss is the hig
 the F1 at the threshold that it suggests from the scores. --sets are those on which the ways were chosen, --held-out
 those on which nothing was. "best constant" is the one with the lowest median loss on these very sets, so hindsight.
 
-Ways: the mixture of `harness.mining.advice`; two Normals without what chance gives (`scores alone`); counting, with what
-chance gives taken for the false pairs (`chance`); and what is best from one side only taken for them (`one-sided`).
+Ways: the mixture of `harness.mining.advice`; two Normals without what chance gives (`scores alone`); counting, with
+what chance gives taken for the false pairs (`chance`), or what is best from one side only (`one-sided`).
 Vectors come from the cache, encoded first where they are not there. Prints Markdown; --all prints every case too.
 """
 
@@ -101,7 +101,9 @@ def by_scores_alone(case: Case) -> float | None:
     observed = np.log(case.found.mutual)[:, None]
     mixture = GaussianMixture(2, random_state=0).fit(observed)
     correct = mixture.predict_proba(observed)[:, mixture.means_[:, 0].argmax()]
-    expected = np.cumsum(np.minimum.accumulate(np.maximum.accumulate(correct[::-1])[::-1]))
+    top = int(correct.argmax())
+    correct[:top] = correct[top]
+    expected = np.cumsum(np.minimum.accumulate(correct))
     f1 = 2 * expected / (np.arange(1, len(observed) + 1) + expected[-1])
     return float(case.found.mutual[f1.argmax()])
 
@@ -118,7 +120,7 @@ def by_chance(case: Case) -> float | None:
 
 
 def by_one_sided(case: Case) -> float | None:
-    """Counting: pairs that are the best for one side only are false, and chance makes as many mutual ones as below 1."""
+    """Counting: what is the best for one side only is false, and chance makes as many mutual ones as below 1."""
     observed, lone = np.log(case.found.mutual), np.log(case.one_sided[case.one_sided > 0])
     ratio = np.count_nonzero(observed < 0) / max(1, np.count_nonzero(lone < 0))
     n_false = min(len(observed), ratio * len(lone))
@@ -213,7 +215,10 @@ def main() -> None:
         print_table(f"{title}, loss of F1 against the best threshold", cases)
         print_expectations(cases)
         if options.all:
-            print("\n| set | encoder | true pairs | best F1 | F1 lost | threshold |\n| --- | --- | ---: | ---: | ---: | ---: |")
+            print(
+                "\n| set | encoder | true pairs | best F1 | F1 lost | threshold |"
+                "\n| --- | --- | ---: | ---: | ---: | ---: |"
+            )
             for case in cases:
                 threshold = by_mixture(case)
                 row = (case.name, case.encoder, f"{100 * case.share:g} %", f"{case.f1.max():.1f}")

@@ -62,6 +62,14 @@ def mine(
             metavar="FILE", show_default="-", help="File to write or replace (.gz: compressed); -: standard output."
         ),
     ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="<tsv|jsonl|tmx|moses|parquet>",
+            show_default="the ending of --out, else tsv",
+            help="moses: two aligned files, OUT.de and OUT.en.",
+        ),
+    ] = None,
     src: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", show_default=False, help="More files or folders of the first side. Repeatable."),
@@ -81,8 +89,18 @@ def mine(
         str | None, typer.Option(metavar="CODE", show_default="the file's ending", help="Language of the second.")
     ] = None,
     threshold: Annotated[
-        float | None,
-        typer.Option(metavar="X", show_default=False, help="Write the pairs with at least this score; not with --top."),
+        str | None,
+        typer.Option(
+            metavar="X|auto",
+            show_default=False,
+            help="Write the pairs with at least this score; auto: as --report suggests. Not with --top.",
+        ),
+    ] = None,
+    report: Annotated[
+        bool, typer.Option("--report", help="What to expect of thresholds, from the scores alone; on standard error.")
+    ] = False,
+    report_json: Annotated[
+        Path | None, typer.Option(metavar="FILE", show_default=False, help="The same, to a file, for programs.")
     ] = None,
     top: Annotated[
         int | None,
@@ -92,6 +110,23 @@ def mine(
     max_length: Annotated[
         int | None, typer.Option(metavar="N", min=1, show_default=False, help="Characters of a sentence, at most.")
     ] = None,
+    max_length_ratio: Annotated[
+        float | None,
+        typer.Option(metavar="X", show_default=False, help="Leave out pairs of which one sentence is longer X times."),
+    ] = None,
+    max_overlap: Annotated[
+        float | None,
+        typer.Option(metavar="X", show_default=False, help="... that share more than X (0 to 1) of their words."),
+    ] = None,
+    same_numbers: Annotated[
+        bool, typer.Option("--same-numbers", help="... whose numbers differ, by their digits.")
+    ] = False,
+    same_punctuation: Annotated[
+        bool, typer.Option("--same-punctuation", help="... of which one alone is a question, or an exclamation.")
+    ] = False,
+    check_languages: Annotated[
+        bool, typer.Option("--check-languages", help="... with a sentence that is identified as another language.")
+    ] = False,
     dedup: Annotated[
         bool, typer.Option("--dedup/--no-dedup", help="Merge the identical lines of a file before anything else.")
     ] = True,
@@ -132,18 +167,21 @@ def mine(
 ) -> None:
     """Mine translations from two sides with one sentence a line, by the margin of their similarity.
 
-    Writes `score TAB source TAB target`, the best pair first, as LASER's tools do. Blank lines are dropped, a line with
-    a tab is refused, and what else might end a line (U+2028, say) is written as a blank.
+    Writes `score TAB source TAB target`, the best pair first, as LASER's tools do, or another --format. Blank lines are
+    dropped, a line with a tab is refused, and what else might end a line (U+2028, say) is written as a blank.
 
     Says first what it will take; what takes longer than an hour wants --yes. With --work-dir the same command goes on
     from what is in that folder, and takes vectors and neighbours from there for another threshold or margin; without it
     vectors are kept in the cache, and all else in a temporary folder.
     """
+    from harness.cli.mining_advice import AUTO, advised, parsed_threshold
     from harness.cli.mining_progress import watch_mining
     from harness.core.errors import InputError
     from harness.core.escaping import terminal
     from harness.encoders.registry import check_spec, failures_in_one_line, load_encoder
-    from harness.mining import bitext, job
+    from harness.mining import bitext, formats, job
+    from harness.mining.advice import check_margin
+    from harness.mining.filters import Filters
     from harness.mining.texts import Reading
     from harness.mining.work import open_work
 
@@ -151,20 +189,27 @@ def mine(
         raise InputError("--checkpoint is now --work-dir, which keeps vectors too; name a new folder with that")
     if threshold is not None and top is not None:
         raise InputError("--threshold and --top exclude each other; give one of them")
-    if threshold is not None and not abs(threshold) < float("inf"):
-        raise InputError(f"--threshold is a number, not {threshold}")
+    least = parsed_threshold(threshold)
+    is_advised = report or report_json is not None or threshold == AUTO
+    if is_advised:
+        check_margin(margin.value, neighbours)
+        if documents:
+            raise InputError("no advice on thresholds within documents; leave out --documents, or the advice")
     if documents and backend is BackendChoice.faiss:
         raise InputError("the search within documents is exact; leave out --documents, or --backend faiss")
     # A link stays one: its file is replaced.
     out = None if out is None or out == Path("-") else Path(os.path.realpath(out))
     sides = [bitext.files_of([source, *(src or [])]), bitext.files_of([target, *(trg or [])])]
-    bitext.check_places(sides, out, work_dir)
     inputs = [
         job.Input(
             tuple(files), bitext.language_of(files) if code is None else bitext.checked_language(code, option), option
         )
         for files, option, code in zip(sides, ("--src-lang", "--trg-lang"), (src_lang, trg_lang), strict=True)
     ]
+    langs = [side.lang for side in inputs]
+    form, written = formats.chosen_format(format, out, langs)
+    bitext.check_places(sides, [*written, *([report_json] if report_json else [])], work_dir)
+    filters = Filters(max_length_ratio, max_overlap, same_numbers, same_punctuation, check_languages).open(langs)
     spec = check_spec(encoder)
     searching = job.Searching(neighbours, margin.value, retrieval.value, backend.value)
     storing = job.Storing(vectors.value, cache_dir, has_cache=work_dir is None)
@@ -183,14 +228,21 @@ def mine(
                 progress.plan(estimate.encoding, estimate.search)
             with failures_in_one_line(str(spec)):
                 encoded = job.encode(begun, inputs, model, progress)
-            mined = job.search(encoded, texts, searching, work, progress)
-        chosen = job.select(mined, texts, job.Choice(threshold, top))
-        if out is not None:
-            job.write(chosen, texts, out)
+            mined = job.search(encoded, texts, searching, work, progress, advice=is_advised)
+        if mined.evidence is not None:
+            least = advised(mined.evidence, mined.scores, report, report_json, least, is_auto=threshold == AUTO)
+        chosen, left_out = job.select(mined, texts, job.Choice(least, top), filters)
+        pairs = formats.Bitext(chosen.rows, chosen.scores, texts, langs)
+        if written:
+            formats.write_bitext(form, written, pairs)
         else:  # a program reads the sentences as they are; a terminal would do what is in them
-            for block in bitext.to_tsv(chosen.rows, chosen.scores, texts[0].sentences, texts[1].sentences):
+            for block in formats.stream_of(form, pairs):
                 typer.echo(terminal(block.decode()) if sys.stdout.isatty() else block, nl=False)
     protocol = f"k:{neighbours}|margin:{margin.value}|retrieval:{retrieval.value}|backend:{progress.backend}"
+    if threshold == AUTO:
+        protocol += f"|threshold:{least:g}"
+    if filters:
+        say("left out: " + ", ".join(f"{n:,} by {name}" for name, n in left_out.items()))
     say(f"{len(mined):,} pairs mined, {len(chosen):,} written ({protocol}{'|documents' if documents else ''})")
     if work_dir is not None:
         say(f"{work_dir} keeps texts, vectors and neighbours for another run on the same files; remove it when done")

@@ -143,6 +143,18 @@ def xml(text: str) -> str:
     return html.escape(visible(text), quote=False).replace('"', "&quot;")
 
 
+# Controls but the tab and line ends, halves of surrogate pairs, and the two that no plane ends with.
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+
+def xml_text(text: str) -> str:
+    """Returns character data or an attribute of XML that is read back as it was: data, and not for display.
+
+    What XML 1.0 does not have becomes U+FFFD.
+    """
+    return html.escape(_NOT_XML.sub("\ufffd", text), quote=False).replace('"', "&quot;")
+
+
 def json_text(value: Any, **options: Any) -> str:
     """`json.dumps` that leaves letters as they are and escapes whatever does not print; it is read back as it was.
 

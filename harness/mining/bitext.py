@@ -1,29 +1,22 @@
-"""Bitext from one's own text: files with one sentence a line in, lines `score TAB source TAB target` out.
-
-The output is that of LASER's `mine_bitexts.py --mode mine --unify`: best pairs first, a score in the fewest digits that
-read back as the same float64. A line of it is a pair and a tab of it a column for every reader, because no sentence
-holds one (see `harness.mining.texts`).
-"""
+"""The files of a mining: which are read and which are written, the languages of both sides, how many pairs count."""
 
 from __future__ import annotations
 
-import gzip
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from harness.core.compressed import plain_name
 from harness.core.errors import InputError, LanguageError
-from harness.core.files import listed, replacing, writing
+from harness.core.files import listed, writing
 from harness.encoders.containment import InParts
 from harness.encoders.encoder import Encoder
-from harness.mining.search import Floats, Ints
+from harness.mining.search import Floats
 from harness.mining.texts import Sentences
 
-_AT_ONCE = 1 << 14  # pairs that are written
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
 
 
@@ -74,16 +67,16 @@ def files_of(places: Sequence[Path]) -> list[Path]:
     return files
 
 
-def check_places(sides: Sequence[Sequence[Path]], out: Path | None, work: Path | None) -> None:
+def check_places(sides: Sequence[Sequence[Path]], written: Sequence[Path], work: Path | None) -> None:
     """Check the files and folders of a mining, before anything is read.
 
     sides: the files of both.
-    out: the file to write, links resolved; None for standard output.
+    written: the files to write, links resolved.
     work: the folder of the job, if one is given.
 
     Raises:
-        InputError: a file is given for both sides, `out` is one of them or no ordinary file, a place cannot be
-            written, or a pipe is to be read again from `work`.
+        InputError: a file is given for both sides, a file to write is one of them or no ordinary file, a place cannot
+            be written, or a pipe is to be read again from `work`.
     """
     seen: dict[tuple[int, int], int] = {}
     for number, path in ((number, path) for number, files in enumerate(sides) for path in files):
@@ -96,13 +89,12 @@ def check_places(sides: Sequence[Sequence[Path]], out: Path | None, work: Path |
             raise InputError(f"{path} cannot be read again, as it is no file; leave out --work-dir, or give a file")
     if work is not None:
         _check_writable(work, work)
-    if out is None:
-        return
-    if out.is_symlink() or (out.exists() and not out.is_file()):  # still a link: one of a circle
-        raise InputError(f"--out {out} is no ordinary file; name one, or - for standard output")
-    if out.exists() and any(out.samefile(path) for files in sides for path in files):
-        raise InputError(f"--out {out} would replace a file that is mined; name another")
-    _check_writable(out.parent, out)
+    for out in written:
+        if out.is_symlink() or (out.exists() and not out.is_file()):  # still a link: one of a circle
+            raise InputError(f"--out {out} is no ordinary file; name one, or - for standard output")
+        if out.exists() and any(out.samefile(path) for files in sides for path in files):
+            raise InputError(f"--out {out} would replace a file that is mined; name another")
+        _check_writable(out.parent, out)
 
 
 def _check_writable(folder: Path, path: Path) -> None:
@@ -116,25 +108,3 @@ def n_best(scores: Floats, *, threshold: float | None = None, top: int | None = 
     """How many of the pairs with `scores` (p,), in descending order, have at least `threshold`; at most `top`."""
     n = len(scores) if threshold is None else int(np.count_nonzero(scores >= threshold))
     return n if top is None else min(n, top)
-
-
-def to_tsv(pairs: Ints, scores: Floats, source: Sequence[str], target: Sequence[str]) -> Iterator[bytes]:
-    """The lines `score TAB source TAB target` of `pairs` (p, 2), rows of `source` and `target`, in UTF-8, in blocks.
-
-    The sentences are taken to hold neither tabs nor line ends, as those of `harness.mining.texts` do.
-    """
-    for start in range(0, len(scores), _AT_ONCE):
-        part = slice(start, start + _AT_ONCE)
-        scored = zip(scores[part].tolist(), pairs[part].tolist(), strict=True)
-        yield "".join(f"{score!r}\t{source[i]}\t{target[j]}\n" for score, (i, j) in scored).encode()
-
-
-def write_bitext(path: Path, blocks: Iterable[bytes]) -> None:
-    """Write what `to_tsv` gives, compressed if the name ends in `.gz`. Raises InputError if that is impossible."""
-    with writing(path), replacing(path) as stream:
-        if path.suffix != ".gz":
-            stream.writelines(blocks)
-            return
-        # Without the time of day and the temporary name in the archive: equal pairs, equal files.
-        with gzip.GzipFile(filename="", fileobj=stream, mode="wb", mtime=0) as packed:
-            packed.writelines(blocks)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,9 +23,11 @@ from harness.encoders.cache import VectorCache
 from harness.encoders.containment import InParts
 from harness.encoders.encoder import Encoder
 from harness.mining import bitext, estimate
+from harness.mining.advice import Evidence, evidence
 from harness.mining.documents import mine_documents
 from harness.mining.encoding import EncodeChunk, Encoding, Kind, by_cache, without_cache
 from harness.mining.estimate import Estimate, duration, gigabytes
+from harness.mining.filters import Filter, filtered
 from harness.mining.kept import nearest_kept, share_left
 from harness.mining.margin import Margin, Retrieval, matched, mine
 from harness.mining.neighbours import Backend, Progress
@@ -123,10 +126,12 @@ class Mined:
     Attributes:
         rows: (p, 2), of the sentences of the sides.
         scores: (p,), descending.
+        evidence: for advice on a threshold, where it was asked for.
     """
 
     rows: Ints
     scores: Floats
+    evidence: Evidence | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -262,9 +267,15 @@ def encode(sides: Sequence[Side], inputs: Sequence[Input], model: Encoder, watch
 
 
 def search(
-    vectors: Sequence[Vectors], texts: Sequence[Sentences], searching: Searching, work: WorkDir, watcher: Watcher
+    vectors: Sequence[Vectors],
+    texts: Sequence[Sentences],
+    searching: Searching,
+    work: WorkDir,
+    watcher: Watcher,
+    *,
+    advice: bool = False,
 ) -> Mined:
-    """All pairs, the best first. Raises as `harness.mining.margin.mine`."""
+    """All pairs, the best first, and with `advice` what that is taken from. Raises as `harness.mining.margin.mine`."""
     k, margin, retrieval, backend = searching.k, searching.margin, searching.retrieval, searching.backend
     x, y = vectors
     if (bounds := _bounds(texts)) is not None:
@@ -273,18 +284,19 @@ def search(
             *mine_documents(x, y, bounds, k=k, margin=margin, retrieval=retrieval, backend=backend, on_progress=report)
         )
     of_x, of_y = nearest_kept(vectors, k, backend, work, watcher.searching)
-    return Mined(*matched(of_x, of_y, margin, retrieval))
+    return Mined(*matched(of_x, of_y, margin, retrieval), evidence(of_x, of_y, margin) if advice else None)
 
 
-def select(mined: Mined, texts: Sequence[Sentences], choice: Choice) -> Mined:
-    """The pairs that are written, in the same order."""
-    n = bitext.n_best(mined.scores, threshold=choice.threshold, top=choice.top)
-    return Mined(mined.rows[:n], mined.scores[:n])
-
-
-def write(chosen: Mined, texts: Sequence[Sentences], out: Path) -> None:
-    """Write the pairs to a file. Raises InputError if that is impossible."""
-    bitext.write_bitext(out, bitext.to_tsv(chosen.rows, chosen.scores, texts[0].sentences, texts[1].sentences))
+def select(
+    mined: Mined, texts: Sequence[Sentences], choice: Choice, filters: Sequence[Filter]
+) -> tuple[Mined, Counter[str]]:
+    """The pairs that are written, in the same order, and how many each filter has left out."""
+    n = bitext.n_best(mined.scores, threshold=choice.threshold)
+    if not filters:
+        n = bitext.n_best(mined.scores[:n], top=choice.top)
+        return Mined(mined.rows[:n], mined.scores[:n]), Counter()
+    kept, left_out = filtered(mined.rows[:n], texts[0].sentences, texts[1].sentences, filters, choice.top)
+    return Mined(mined.rows[kept], mined.scores[kept]), left_out
 
 
 def _bounds(texts: Sequence[Sentences]) -> tuple[Ints, Ints] | None:

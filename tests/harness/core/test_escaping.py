@@ -29,7 +29,7 @@ from harness.cli.progress import watch
 from harness.core import escaping
 from harness.core.errors import InputError
 from harness.core.provenance import GitState
-from harness.mining.bitext import to_tsv
+from harness.mining.formats import Bitext, to_tmx, to_tsv
 from harness.mining.texts import Reading, read_sentences
 from harness.mining.work import WorkDir
 from harness.published.mteb import mteb_files
@@ -299,13 +299,18 @@ def test_mined_pairs_are_the_sentences(tmp_path: Path) -> None:
     (tmp_path / "side").write_text("\n".join(lines) + "\n", encoding="utf-8", newline="")
     (tmp_path / "other").write_text("other\n")
     sides = [[tmp_path / "side"], [tmp_path / "other"]]
-    sentences = read_sentences(sides, Reading(dedup=False), WorkDir(tmp_path))[0].sentences
+    side = read_sentences(sides, Reading(dedup=False), WorkDir(tmp_path))[0]
+    sentences = side.sentences
     assert len(sentences) == len(lines)
     pairs = np.arange(len(lines)).repeat(2).reshape(-1, 2)
-    mined = b"".join(to_tsv(pairs, pairs[:, 0] / 7, sentences, sentences)).decode()
+    bitext = Bitext(pairs, pairs[:, 0] / 7, (side, side), ("de", "en"))
+    mined = b"".join(to_tsv(bitext)).decode()
     rows = [line.split("\t") for line in mined.splitlines()]
     assert [row[1:] for row in rows] == [[sentence, sentence] for sentence in sentences]
     assert not commands(mined.replace("##[", ""))
+    segments = [each.text for each in ElementTree.fromstring(b"".join(to_tmx(bitext))).iter("seg")]
+    without = re.compile("[\x00-\x08\x0e-\x1f\ufffe\uffff]")  # which XML has not
+    assert segments == [without.sub("\ufffd", sentence) for sentence in sentences for _ in range(2)]
 
 
 def test_a_review_of_mined_pairs(tmp_path: Path) -> None:
