@@ -74,8 +74,8 @@ def audit_bucc(
     from harness.encoders.cache import VectorCache
     from harness.encoders.registry import check_spec, failures_in_one_line, load_encoder
     from harness.results.store import ResultStore
-    from harness.review.audit import as_json, as_table, audit, describe, find_rivals, not_in_gold
-    from harness.review.sheet import check_new, check_origin, match_verdicts, origin_of, read_review, write_review
+    from harness.review.audit import as_json, as_table, audit, describe, find_rivals, not_in_gold, origin_of
+    from harness.review.sheet import check_new, check_origin, match_verdicts, read_review, write_review
     from harness.running.plan import choose_data, identity_of, make_plan
     from harness.statistics.rows import stored_rows
     from harness.tasks.bucc import aggregate, bucc
@@ -125,7 +125,7 @@ def audit_bucc(
         else:
             typer.echo(render(as_table(result, model.name, subset), format, width=120))
     elif out is not None:
-        write_review(out, origin, candidates)
+        write_review(out, "Mined pairs that are not in the gold.", origin, candidates)
         n_above = sum(candidate.above_threshold for candidate in candidates)
         say(
             f"{len(candidates)} pairs written to {out}, {n_above} of them above the threshold; fill in the column "

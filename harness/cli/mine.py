@@ -102,6 +102,19 @@ def mine(
     report_json: Annotated[
         Path | None, typer.Option(metavar="FILE", show_default=False, help="The same, to a file, for programs.")
     ] = None,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, show_default=False, help="Draw N pairs of every band of scores to judge; with --sheet."
+        ),
+    ] = None,
+    sheet: Annotated[
+        Path | None, typer.Option(metavar="FILE", show_default=False, help="File to write for --sample; a new one.")
+    ] = None,
+    verdicts: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", show_default=False, help="Print precision by threshold from a judged sheet."),
+    ] = None,
     top: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, show_default=False, help="Write the N best pairs; not with --threshold."),
@@ -176,6 +189,7 @@ def mine(
     """
     from harness.cli.mining_advice import AUTO, advised, parsed_threshold
     from harness.cli.mining_progress import watch_mining
+    from harness.cli.mining_sample import parsed_sampling, sampled
     from harness.core.errors import InputError
     from harness.core.escaping import terminal
     from harness.encoders.registry import check_spec, failures_in_one_line, load_encoder
@@ -197,6 +211,7 @@ def mine(
             raise InputError("no advice on thresholds within documents; leave out --documents, or the advice")
     if documents and backend is BackendChoice.faiss:
         raise InputError("the search within documents is exact; leave out --documents, or --backend faiss")
+    sampling = parsed_sampling(sample, sheet, verdicts)
     # A link stays one: its file is replaced.
     out = None if out is None or out == Path("-") else Path(os.path.realpath(out))
     sides = [bitext.files_of([source, *(src or [])]), bitext.files_of([target, *(trg or [])])]
@@ -231,6 +246,11 @@ def mine(
             mined = job.search(encoded, texts, searching, work, progress, advice=is_advised)
         if mined.evidence is not None:
             least = advised(mined.evidence, mined.scores, report, report_json, least, is_auto=threshold == AUTO)
+        protocol = f"k:{neighbours}|margin:{margin.value}|retrieval:{retrieval.value}|backend:{progress.backend}"
+        if sampling is not None:
+            sampled(sampling, mined, texts, model, protocol.rpartition("|")[0])
+            if not written:
+                return
         chosen, left_out = job.select(mined, texts, job.Choice(least, top), filters)
         pairs = formats.Bitext(chosen.rows, chosen.scores, texts, langs)
         if written:
@@ -238,9 +258,6 @@ def mine(
         else:  # a program reads the sentences as they are; a terminal would do what is in them
             for block in formats.stream_of(form, pairs):
                 typer.echo(terminal(block.decode()) if sys.stdout.isatty() else block, nl=False)
-    protocol = f"k:{neighbours}|margin:{margin.value}|retrieval:{retrieval.value}|backend:{progress.backend}"
-    if threshold == AUTO:
-        protocol += f"|threshold:{least:g}"
     if filters:
         say("left out: " + ", ".join(f"{n:,} by {name}" for name, n in left_out.items()))
     say(f"{len(mined):,} pairs mined, {len(chosen):,} written ({protocol}{'|documents' if documents else ''})")

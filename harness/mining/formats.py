@@ -60,7 +60,7 @@ def to_tsv(bitext: Bitext) -> Iterator[bytes]:
 
 
 def to_jsonl(bitext: Bitext) -> Iterator[bytes]:
-    """A JSON object a line: `score`, `src`, `trg`, `src_line`, `trg_line` (from 1); their files where there are more."""
+    """A JSON object a line: `score`, `src`, `trg`, `src_line`, `trg_line` (from 1); their files if there are more."""
     for block in bitext.blocks():
         yield "".join(f"{json_text(_record(bitext, *pair))}\n" for pair in block).encode()
 

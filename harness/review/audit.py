@@ -18,12 +18,12 @@ from harness.core.escaping import json_text
 from harness.core.text import iter_lines
 from harness.data.bucc import BUCCPair
 from harness.data.sources import Source
+from harness.encoders.encoder import Encoder
 from harness.mining import margin_scores, nearest, precision_recall_f1
 from harness.protocol.task import Encode, Rows
 from harness.report.cells import Cell, Column, Note, Row, Table
-from harness.tasks.bucc import K, aggregate, count_pairs, distinct
-
-VERDICTS = ("yes", "no", "unsure")
+from harness.review.sheet import VERDICTS, Candidate
+from harness.tasks.bucc import K, aggregate, bucc, count_pairs, distinct
 
 
 @dataclass(frozen=True)
@@ -35,25 +35,15 @@ class Rival:
     row: int
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A mined pair that is not in the gold.
-
-    Attributes:
-        position: its row in the rows of the training split.
-        score: its margin score; `above_threshold`: whether `f1_train` counts it as extracted.
-        ids, sentences: of both sides.
-        gold: for each side, id and sentence of its partner in the gold; empty if it has none.
-        rivals: for each side, the best other candidates, best first, as text.
-    """
-
-    position: int
-    score: float
-    above_threshold: bool
-    ids: tuple[str, str]
-    sentences: tuple[str, str]
-    gold: tuple[str, str]
-    rivals: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+def origin_of(encoder: Encoder, source: Source) -> dict[str, str]:
+    """What a review belongs to: equal values promise the same mined pairs."""
+    return {
+        "subset": source.subset,
+        "encoder": encoder.name,
+        "fingerprint": encoder.fingerprint,
+        "data": source.sha256,
+        "protocol": bucc.full_signature,
+    }
 
 
 def not_in_gold(training: Rows, top: int) -> NDArray[np.int64]:
@@ -222,9 +212,10 @@ def audit(training: Rows, candidates: Sequence[Candidate], verdicts: Sequence[st
         n_unsure=counts["unsure"],
         n_unconfirmed=train.n_extracted - train.n_correct,
         n_unconfirmed_reviewed=sum(
-            candidate.above_threshold and verdict != "" for candidate, verdict in zip(candidates, verdicts, strict=True)
+            bool(candidate.above_threshold) and verdict != ""
+            for candidate, verdict in zip(candidates, verdicts, strict=True)
         ),
-        n_sharing=sum(any(candidate.gold) for candidate in accepted),
+        n_sharing=sum(any(candidate.gold or ()) for candidate in accepted),
         good=100 * share.statistic,
         good_low=100 * interval.low,
         good_high=100 * interval.high,
@@ -267,7 +258,7 @@ def as_table(result: Audit, encoder: str, subset: str) -> Table:
 def as_json(result: Audit, origin: Mapping[str, str]) -> str:
     """The metrics under the names of the table; `review` has the counts and the share of `Audit`.
 
-    origin: what the pairs come from, see `harness.review.sheet.origin_of`.
+    origin: what the pairs come from, see `origin_of`.
     """
     metrics: dict[str, float] = {}
     for suffix, reading in result.readings.items():

@@ -15,28 +15,35 @@ from pathlib import Path
 from harness.core.errors import InputError
 from harness.core.escaping import spreadsheet
 from harness.core.files import refuse_special, write_atomically
-from harness.data import Source
-from harness.encoders.encoder import Encoder
-from harness.review.audit import VERDICTS, Candidate
-from harness.tasks.bucc import bucc
 
-_HEADING = "Mined pairs that are not in the gold. Fill in the column verdict: yes (a good translation), no or unsure."
+VERDICTS = ("yes", "no", "unsure")
+_HEADING = "Fill in the column verdict: yes (a good translation), no or unsure."
 # What identifies a pair and must come back as it was written; see `match_verdicts`.
 _IDENTITY = ("sentence1", "sentence2", "id1", "id2")
-_COLUMNS = ("rank", "verdict", "score", "above_threshold", *_IDENTITY, "gold1", "gold2")
+_COLUMNS = ("rank", "verdict", "score", *_IDENTITY)
 _WHOLE_NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 _RESTORE = "restore the file, only the column verdict is to be filled in"
 
 
-def origin_of(encoder: Encoder, source: Source) -> dict[str, str]:
-    """What a review belongs to: equal values promise the same mined pairs."""
-    return {
-        "subset": source.subset,
-        "encoder": encoder.name,
-        "fingerprint": encoder.fingerprint,
-        "data": source.sha256,
-        "protocol": bucc.full_signature,
-    }
+@dataclass(frozen=True)
+class Candidate:
+    """A mined pair that is to be reviewed.
+
+    Attributes:
+        position: among the mined pairs.
+        score: its margin score; `above_threshold`: whether it counts as extracted, None where that is not shown.
+        ids, sentences: of both sides.
+        gold: for each side, id and sentence of its partner in the gold, empty if it has none; None without gold.
+        rivals: for each side, the best other candidates, best first, as text.
+    """
+
+    position: int
+    score: float
+    above_threshold: bool | None
+    ids: tuple[str, str]
+    sentences: tuple[str, str]
+    gold: tuple[str, str] | None = None
+    rivals: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
 
 def check_new(path: Path) -> None:
@@ -45,9 +52,10 @@ def check_new(path: Path) -> None:
         raise InputError(f"{path} exists, and verdicts in it would be lost; name another file, or move it away")
 
 
-def write_review(path: Path, origin: Mapping[str, str], candidates: Sequence[Candidate]) -> None:
+def write_review(path: Path, what: str, origin: Mapping[str, str], candidates: Sequence[Candidate]) -> None:
     """Write a list of pairs for review: tab-separated, quoted as spreadsheets do, UTF-8 with a byte order mark.
 
+    what: the pairs are.
     origin: what the pairs come from, to be checked when the file is read back.
 
     Raises:
@@ -56,15 +64,21 @@ def write_review(path: Path, origin: Mapping[str, str], candidates: Sequence[Can
     check_new(path)
     n_rivals = max((len(rivals) for candidate in candidates for rivals in candidate.rivals), default=0)
     letters = "abcd"[:n_rivals]
+    has_threshold = any(candidate.above_threshold is not None for candidate in candidates)
+    has_gold = any(candidate.gold is not None for candidate in candidates)
     stream = io.StringIO()
     writer = csv.writer(stream, delimiter="\t", lineterminator="\n")
-    writer.writerow([f"# {_HEADING}"])
+    writer.writerow([f"# {what} {_HEADING}"])
     writer.writerows([f"# {key}: {_shown(value)}"] for key, value in origin.items())
-    writer.writerow([*_COLUMNS, *(f"rival{side}{letter}" for side in (1, 2) for letter in letters)])
+    columns = [*_COLUMNS[:3], *(["above_threshold"] if has_threshold else []), *_IDENTITY]
+    columns += ["gold1", "gold2"] if has_gold else []
+    writer.writerow([*columns, *(f"rival{side}{letter}" for side in (1, 2) for letter in letters)])
     for rank, candidate in enumerate(candidates, start=1):
-        figures = [str(rank), "", f"{candidate.score:.6f}", "yes" if candidate.above_threshold else "no"]
+        figures = [str(rank), "", f"{candidate.score:.6f}"]
+        figures += ["yes" if candidate.above_threshold else "no"] if has_threshold else []
+        gold = (candidate.gold or ("", "")) if has_gold else ()
         rivals = [text for side in candidate.rivals for text in (*side, *[""] * (n_rivals - len(side)))]
-        texts = (*candidate.sentences, *candidate.ids, *candidate.gold, *rivals)
+        texts = (*candidate.sentences, *candidate.ids, *gold, *rivals)
         writer.writerow([*figures, *map(_shown, texts)])
     write_atomically(path, stream.getvalue().encode("utf-8-sig"))
 
@@ -85,9 +99,13 @@ class ReviewFile:
     @property
     def n_pairs(self) -> int:
         """How many pairs were written. Raises InputError if the file does not say so."""
-        text, line = self.origin.get("pairs", ("", 1))
+        return self.number("pairs", "the number of pairs")
+
+    def number(self, key: str, what: str) -> int:
+        """The whole number under a key, from 1. Raises InputError, naming `what` it is, if there is none."""
+        text, line = self.origin.get(key, ("", 1))
         if not _WHOLE_NUMBER.fullmatch(text):
-            raise InputError(f"{self.path}:{line}: expected the number of pairs, found {text!r}; {_RESTORE}")
+            raise InputError(f"{self.path}:{line}: expected {what}, found {text!r}; {_RESTORE}")
         return int(text)
 
 
@@ -125,12 +143,12 @@ def read_review(path: Path) -> ReviewFile:
                 if missing := [name for name in _COLUMNS if name not in columns]:
                     raise InputError(
                         f"{path}:{line}: no column {' or '.join(missing)}; expected a file of `leaderboard audit-bucc` "
-                        "with tabs between the columns"
+                        "or `mine --sheet` with tabs between the columns"
                     )
     except csv.Error as error:
         raise InputError(f"{path}:{reader.line_num}: {error}; {_RESTORE}") from None
     if not columns:
-        raise InputError(f"{path}: no pairs in it; expected a file of `leaderboard audit-bucc`")
+        raise InputError(f"{path}: no pairs in it; expected a file of `leaderboard audit-bucc` or `mine --sheet`")
     return ReviewFile(path, origin, records)
 
 

@@ -41,8 +41,7 @@ from harness.reproduction.findings import Check, Finding
 from harness.reproduction.render import github, junit, text
 from harness.results.records import Dataset, RecordKey, Result
 from harness.results.statistics import Entry, Statistics, digest
-from harness.review.audit import Candidate
-from harness.review.sheet import match_verdicts, read_review, write_review
+from harness.review.sheet import Candidate, match_verdicts, read_review, write_review
 
 pytestmark = pytest.mark.slow
 
@@ -320,7 +319,7 @@ def test_a_review_of_mined_pairs(tmp_path: Path) -> None:
     ]
     origin = {"encoder": " ".join(EVERYTHING.values()), "pairs": str(len(candidates))}
     path = tmp_path / "review.tsv"
-    write_review(path, origin, candidates)
+    write_review(path, "Pairs.", origin, candidates)
     output = path.read_text(encoding="utf-8-sig")
     rows = list(csv.reader(io.StringIO(output), delimiter="\t"))
     assert len(rows) == len(output.splitlines()) == len(candidates) + 4

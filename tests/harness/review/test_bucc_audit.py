@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from mining_oracle import dot, neighbours, score_of, threshold_oracle, unit_vectors
 
 from harness.data.bucc import BUCCPair, BUCCSplit
-from harness.review.audit import Candidate, audit, find_rivals, not_in_gold
+from harness.review.audit import audit, find_rivals, not_in_gold
+from harness.review.sheet import Candidate
 from harness.tasks.bucc import bucc
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import InputError
-from harness.review.audit import Candidate
-from harness.review.sheet import check_origin, match_verdicts, read_review, write_review
+from harness.review.sheet import Candidate, check_origin, match_verdicts, read_review, write_review
 
 SENTENCES = [
     ("Ein Satz.", "A sentence."),
@@ -36,7 +35,7 @@ ORIGIN = {"subset": "de-en@mine", "fingerprint": "f|prompt: a\tb", "pairs": str(
 @pytest.fixture
 def review(tmp_path: Path) -> Path:
     path = tmp_path / "review.tsv"
-    write_review(path, ORIGIN, CANDIDATES)
+    write_review(path, "Pairs.", ORIGIN, CANDIDATES)
     return path
 
 
@@ -101,7 +100,7 @@ def test_cells_that_were_left_out(review: Path) -> None:
 def test_a_file_that_is_there_is_not_touched(review: Path) -> None:
     before = review.read_bytes()
     with pytest.raises(InputError, match=r"review\.tsv exists"):
-        write_review(review, ORIGIN, CANDIDATES[:1])
+        write_review(review, "Pairs.", ORIGIN, CANDIDATES[:1])
     assert review.read_bytes() == before
 
 
