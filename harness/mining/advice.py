@@ -23,6 +23,8 @@ from harness.mining.search import Floats, Ints, Neighbours
 
 LEAST_K = 3
 """Neighbours that `evidence` needs: a row's best, and two without it."""
+DOUBTFUL = 70.0
+"""Expected F1 below which the few translations there are can hardly be told from chance."""
 
 _AT_ONCE = 1 << 18  # rows
 # Of the mixture, chosen on six sets and three encoders, see `benchmarks/threshold.py`. In the scale of chance's scores:
@@ -72,6 +74,14 @@ class Advice:
     def n_correct(self) -> float:
         """How many translations are expected among the pairs."""
         return float(self.correct.sum())
+
+    @property
+    def expected_f1(self) -> float:
+        """Expected F1 x 100 at the suggested threshold; NaN without one."""
+        if self.threshold is None:
+            return float("nan")
+        n = np.count_nonzero(self.scores >= self.threshold)
+        return 200 * self.correct_above(self.threshold) / (n + self.n_correct)
 
     def correct_above(self, threshold: float) -> float:
         """How many translations are expected with at least this score."""

@@ -105,6 +105,9 @@ def _check_writable(folder: Path, path: Path) -> None:
 
 
 def n_best(scores: Floats, *, threshold: float | None = None, top: int | None = None) -> int:
-    """How many of the pairs with `scores` (p,), in descending order, have at least `threshold`; at most `top`."""
-    n = len(scores) if threshold is None else int(np.count_nonzero(scores >= threshold))
+    """How many of the pairs with `scores` (p,), in descending order, have at least `threshold`; at most `top`.
+
+    Scores count as they are written, with six digits: a threshold that was read there keeps its pair.
+    """
+    n = len(scores) if threshold is None else int(np.count_nonzero(np.round(scores, 6) >= threshold))
     return n if top is None else min(n, top)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.escaping import json_text
-from harness.mining.advice import Advice
+from harness.mining.advice import DOUBTFUL, Advice
 from harness.report.cells import Cell, Column, Note, Row, Table
 
 _RATIOS = tuple(round(1 + 0.02 * step, 2) for step in range(11))
@@ -68,6 +68,8 @@ def advice_table(advice: Advice, scores: NDArray[np.float64], margin: str = "rat
             f"Suggested threshold: {advice.threshold:g} (about {advice.n_correct:,.0f} translations are expected among "
             f"{len(advice.scores):,} pairs that are each other's best)."
         )
+        if advice.expected_f1 < DOUBTFUL:
+            notes.append("Few pairs stand out from chance, and they may be none: judge a sample before you trust this.")
     else:
         notes.append(f"No threshold is suggested: {advice.reason}.")
     if quantiles := _quantiles(scores):

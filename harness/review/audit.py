@@ -212,8 +212,7 @@ def audit(training: Rows, candidates: Sequence[Candidate], verdicts: Sequence[st
         n_unsure=counts["unsure"],
         n_unconfirmed=train.n_extracted - train.n_correct,
         n_unconfirmed_reviewed=sum(
-            bool(candidate.above_threshold) and verdict != ""
-            for candidate, verdict in zip(candidates, verdicts, strict=True)
+            bool(candidate.above_threshold and verdict) for candidate, verdict in zip(candidates, verdicts, strict=True)
         ),
         n_sharing=sum(any(candidate.gold or ()) for candidate in accepted),
         good=100 * share.statistic,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ def bands_of(scores: NDArray[np.float64]) -> list[slice]:
     edges = np.unique(np.linspace(low, high, _BANDS + 1)[1:-1])[::-1]  # a pair on an edge is in the band above it
     ends = np.searchsorted(-scores, -edges, side="right")
     bounds = np.unique(np.concatenate([[0], ends, [len(scores)]])).tolist()
-    return [slice(start, end) for start, end in zip(bounds, bounds[1:], strict=False)]
+    return [slice(start, end) for start, end in pairwise(bounds)]
 
 
 def drawn(scores: NDArray[np.float64], per_band: int, seed: int = 0) -> NDArray[np.int64]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -22,7 +24,7 @@ def test_bands_part_the_scores(values: list[float], per_band: int) -> None:
     bands = bands_of(scores)
     assert [i for band in bands for i in range(band.start, band.stop)] == list(range(len(scores)))
     assert len(bands) <= 10 and all(band.stop > band.start for band in bands)
-    for band, below in zip(bands, bands[1:], strict=False):  # equal scores are not parted
+    for band, below in pairwise(bands):  # equal scores are not parted
         assert scores[band.stop - 1] > scores[below.start]
     positions = drawn(scores, per_band)
     assert len(set(positions.tolist())) == len(positions)
