@@ -16,7 +16,6 @@ needs Linux.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import random
 import shutil
@@ -29,6 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
+from harness.core.files import digest_of
 
 WORDS, TABLE = 60_000, 1 << 14
 SHARED = 1 / 3  # of the lines
@@ -112,11 +113,6 @@ class Run:
             self.anonymous, self.resident = max(self.anonymous, anonymous), max(self.resident, resident)
 
 
-def digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lines", type=int, default=2_000_000)
@@ -151,7 +147,7 @@ def main() -> None:
                     delay = random.uniform(0.02, 0.3) * whole.seconds if kills < options.kills else None
                     is_done = again.go(command, root, delay)
                     kills += not is_done
-                is_same = digest(root / "whole.tsv") == digest(root / "again.tsv")
+                is_same = digest_of(root / "whole.tsv") == digest_of(root / "again.tsv")
                 row[-3:] = kills, again.seconds, "yes" if is_same else "NO"
                 shutil.rmtree(root / "work")
             rows.append(row)

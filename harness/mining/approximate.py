@@ -102,10 +102,7 @@ def nearest_approximate(
             cannot make of these rows.
         MissingExtraError: faiss is missing.
     """
-    try:
-        import faiss  # noqa: F401
-    except ImportError:
-        raise MissingExtraError("the backend faiss", "ann") from None
+    version()
     if sample < 1:
         raise InputError(f"sample is at least 1, not {sample}")
     sides = both_sides(x, y, k, cosine=cosine)
@@ -115,6 +112,15 @@ def nearest_approximate(
         for side, other, name in ((*sides, names[0]), (*sides[::-1], names[1]))
     )
     return of_x, of_y, completed(sides, (of_x, of_y), k, (names[0], names[1]), sample, seed)
+
+
+def version() -> str:
+    """That of faiss. Raises MissingExtraError without it."""
+    try:
+        import faiss
+    except ImportError:
+        raise MissingExtraError("the backend faiss", "ann") from None
+    return str(faiss.__version__)
 
 
 def completed(
@@ -188,10 +194,9 @@ class Speed:
 
 def measured_speed(dim: int, k: int) -> Speed:
     """How fast approximate search is here, in a second or so. Raises MissingExtraError without faiss."""
-    try:
-        import faiss
-    except ImportError:
-        raise MissingExtraError("the backend faiss", "ann") from None
+    version()
+    import faiss
+
     rng = np.random.default_rng(0)
     sides = [Side(rng.standard_normal((size, dim), np.float32), "a sample", cosine=True) for size in (BLOCK, 8 * BLOCK)]
     queries, rows = sides

@@ -27,7 +27,9 @@ class Encoding:
         InputError: the folder holds vectors of another encoder, or of another kind.
     """
 
-    def __init__(self, work: WorkDir, side: str, text: Sequence[str], encoder: Encoder, kind: Kind):
+    def __init__(
+        self, work: WorkDir, side: str, text: Sequence[str], encoder: Encoder, kind: Kind, lang: str | None = None
+    ):
         chunk = getattr(encoder, "chunk_size", None) or CHUNK
         work.agree(
             f"vectors of {side}",

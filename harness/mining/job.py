@@ -172,7 +172,7 @@ def begin(
         bitext.check_encodes(model, text, side.lang, side.files[0], side.option)
     cached = VectorCache(storing.cache_dir).of(model) if storing.has_cache else None
     for name, text, side in zip("xy", texts, inputs, strict=True):
-        encoding = Encoding(work, name, text.sentences, model, storing.kind)
+        encoding = Encoding(work, name, text.sentences, model, storing.kind, side.lang)
         if cached is None:
             sides.append(Side(encoding, without_cache(model, side.lang), encoding.n_missing))
             continue
@@ -207,7 +207,7 @@ def estimated(
     bounds = _bounds(texts)
     if bounds is not None:
         seconds = estimate.documents_seconds(len(bounds[0]), _similarities(bounds), dim)
-    elif (left := share_left(n, m, k, backend, work)) == 0:
+    elif (left := share_left(n, m, dim, k, backend, work)) == 0:
         seconds = 0.0
     elif searching.is_approximate:
         seconds = left * estimate.approximate_seconds(n, m, dim, k)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def nearest_kept(
     x, y = vectors
     if backend == "faiss":
         return _approximate(x, y, k, work, on_progress)
-    kept = _files(work, "exact", len(x), len(y), k)
+    kept = _files(work, len(x), len(y), x.shape[1], k, backend)
     if any(file.done < file.n for file in kept):
         found = nearest(x, y, k, backend=backend, checkpoint=work.folder / f"exact-k{k}.state", on_progress=on_progress)
         for file, neighbours in zip(kept, found, strict=True):
@@ -45,14 +46,11 @@ def nearest_kept(
 def _approximate(
     x: Vectors, y: Vectors, k: int, work: WorkDir, on_progress: OnProgress
 ) -> tuple[Neighbours, Neighbours]:
-    import faiss
-
     from harness.mining.approximate import choose_index, completed, search_blocks
 
     sides = both_sides(x, y, k, cosine=True)
     names = (choose_index(len(y), sides[1].dim), choose_index(len(x), sides[0].dim))
-    work.agree(f"approximate search k={k}", {"index": " ".join(names), "version of faiss": faiss.__version__})
-    kept = _files(work, "approximate", len(x), len(y), k)
+    kept = _files(work, len(x), len(y), sides[0].dim, k, "faiss")
     total, n_rows = 2 * len(x) * len(y), len(x) + len(y)
 
     def report() -> None:
@@ -68,17 +66,27 @@ def _approximate(
     return of_x, of_y
 
 
-def share_left(n: int, m: int, k: int, backend: Backend, work: WorkDir) -> float:
-    """How much of the search among `n` and `m` vectors is not in `work` yet, from 0 to 1; of an exact one, 0 or 1."""
-    kept = _files(work, "approximate" if backend == "faiss" else "exact", n, m, k)
+def share_left(n: int, m: int, dim: int, k: int, backend: Backend, work: WorkDir) -> float:
+    """How much of a search among `n` and `m` vectors is not in `work` yet, from 0 to 1; of an exact one, 0 or 1.
+
+    Raises MissingExtraError for an approximate one without faiss.
+    """
+    kept = _files(work, n, m, dim, k, backend)
     if backend == "faiss":
         return sum(1 - file.done / file.n for file in kept) / 2
     return float(any(file.done < file.n for file in kept))
 
 
-def _files(work: WorkDir, kind: str, n: int, m: int, k: int) -> tuple[RowFile, RowFile]:
+def _files(work: WorkDir, n: int, m: int, dim: int, k: int, backend: Backend) -> tuple[RowFile, RowFile]:
+    stem = f"exact-k{k}"
+    if backend == "faiss":
+        # What it finds depends on the index, and on what makes that: others are searched for anew.
+        from harness.mining.approximate import choose_index, version
+
+        made = f"{choose_index(n, dim)} {choose_index(m, dim)} {version()}"
+        stem = f"approximate-k{k}-{blake2b(made.encode(), digest_size=4).hexdigest()}"
     of_x, of_y = (
-        RowFile(work.folder / f"{kind}-k{k}.{name}", size, _row(min(k, others)), _BLOCK)
+        RowFile(work.folder / f"{stem}.{name}", size, _row(min(k, others)), _BLOCK)
         for name, size, others in (("x", n, m), ("y", m, n))
     )
     return of_x, of_y

@@ -154,9 +154,12 @@ def read_sentences(sides: Sequence[Sequence[Path]], reading: Reading, work: Work
     low, high = reading.min_length, reading.max_length
     if high is not None and high < low:
         raise InputError(f"no sentence has {low} characters or more and {high} or fewer; change one")
-    digests = {f"file {path}": _digest(path) for files in sides for path in files}
-    order = " | ".join(" ".join(map(str, files)) for files in sides)
-    work.agree("texts", {**{name: str(value) for name, value in asdict(reading).items()}, **digests, "files": order})
+    key = {name: str(value) for name, value in asdict(reading).items()}
+    for side, files in enumerate(sides, start=1):
+        key |= {
+            f"{path.name} (file {number} of side {side})": _digest(path) for number, path in enumerate(files, start=1)
+        }
+    work.agree("texts", key)
     done = _stored(work)
     if done is None:
         done = _read_both(sides, reading, work)

@@ -166,7 +166,7 @@ def test_what_belongs_to_another_job_is_refused(capsys: pytest.CaptureFixture[st
     assert "another kind of vectors" in refused(capsys, *job, "--vectors", "float16")
     with Path("a.de").open("a") as out:
         out.write("more\n")
-    assert "another file a.de" in refused(capsys, *job)
+    assert "another a.de (file 1 of side 1)" in refused(capsys, *job)
     os.mkfifo("pipe.en")
     assert called("a.de", "pipe.en", *job) == 2
     assert "pipe.en cannot be read again" in capsys.readouterr().err

@@ -195,7 +195,7 @@ def test_what_is_kept_is_checked(tmp_path: Path, other: Path) -> None:
         with pytest.raises(InputError, match="holds another job, with another min_length; remove it"):
             read_sentences(sides, Reading(2), work)
         path.write_text("eins\ndrei\n")
-        with pytest.raises(InputError, match=r"holds another job, with another file .*a\.de"):
+        with pytest.raises(InputError, match=r"holds another job, with another a\.de \(file 1 of side 1\)"):
             read_sentences(sides, Reading(), work)
         for damaged in (b"", b"[]", b'{"texts": 1}', b"\xff", b'{"texts": {"files": 1}}'):
             (folder / "mining.json").write_bytes(damaged)

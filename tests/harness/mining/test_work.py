@@ -135,7 +135,7 @@ def test_a_search_that_is_kept_is_a_search(work: WorkDir, monkeypatch: pytest.Mo
     rng = np.random.default_rng(1)
     x, y = (rng.standard_normal((size, 8)).astype(np.float32) for size in (700, 650))
     wanted = nearest(x, y, 3, backend=backend)  # type: ignore[arg-type]
-    assert share_left(700, 650, 3, backend, work) == 1  # type: ignore[arg-type]
+    assert share_left(700, 650, 8, 3, backend, work) == 1  # type: ignore[arg-type]
     told: list[Progress] = []
 
     def stop(progress: Progress) -> None:
@@ -151,9 +151,9 @@ def test_a_search_that_is_kept_is_a_search(work: WorkDir, monkeypatch: pytest.Mo
     if backend == "faiss":
         with pytest.raises(KeyboardInterrupt):
             nearest_kept([x, y], 3, "faiss", work, stop)
-        assert 0 < share_left(700, 650, 3, "faiss", work) < 1
+        assert 0 < share_left(700, 650, 8, 3, "faiss", work) < 1
     same()
-    assert share_left(700, 650, 3, backend, work) == 0  # type: ignore[arg-type]
+    assert share_left(700, 650, 8, 3, backend, work) == 0  # type: ignore[arg-type]
     n_told = len(told)
     same()
     assert len(told) == n_told + 1 and told[-1].done == told[-1].total
