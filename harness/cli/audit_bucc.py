@@ -126,7 +126,7 @@ def audit_bucc(
             typer.echo(render(as_table(result, model.name, subset), format, width=120))
     elif out is not None:
         write_review(out, "Mined pairs that are not in the gold.", origin, candidates)
-        n_above = sum(candidate.above_threshold for candidate in candidates)
+        n_above = sum(bool(candidate.above_threshold) for candidate in candidates)
         say(
             f"{len(candidates)} pairs written to {out}, {n_above} of them above the threshold; fill in the column "
             "verdict (yes, no or unsure), then give the same command with --read in place of --out"

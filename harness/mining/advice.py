@@ -198,7 +198,7 @@ class Mixture:
         by_chance = -u - np.exp(-np.maximum(u, -30)) - np.log(self.scale)
         true = -(((scores - self.mean) / self.sd) ** 2) / 2 - np.log(self.sd * np.sqrt(2 * np.pi))
         odds = np.log(self.share / (1 - self.share)) + true - by_chance
-        probability = 1 / (1 + np.exp(-np.clip(odds, -60, 60)))
+        probability: Floats = 1 / (1 + np.exp(-np.clip(odds, -60, 60)))
         above = int(np.count_nonzero(scores >= self.location + _EULER * self.scale))  # the mean of chance
         if above:
             top = int(probability[:above].argmax())

@@ -9,10 +9,10 @@ import gzip
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
-import harness
 from harness.core.compressed import plain_name
 from harness.core.errors import InputError, MissingExtraError, unknown_name
 from harness.core.escaping import json_text, xml_text
@@ -82,10 +82,10 @@ def _sides(bitext: Bitext, i: int, j: int) -> Iterator[tuple[str, Sentences, int
 def to_tmx(bitext: Bitext) -> Iterator[bytes]:
     """TMX 1.4: a translation unit a pair, with its score as a property. What XML does not have becomes U+FFFD."""
     first, second = (xml_text(lang or UNKNOWN) for lang in bitext.langs)
-    version = xml_text(harness.__version__)
+    release = xml_text(version("multilingual-embedding-harness"))
     yield (
         '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4">\n'
-        f'<header creationtool="multilingual-embedding-harness" creationtoolversion="{version}" segtype="sentence" '
+        f'<header creationtool="multilingual-embedding-harness" creationtoolversion="{release}" segtype="sentence" '
         f'o-tmf="text" adminlang="en" srclang="{first}" datatype="plaintext"/>\n<body>\n'
     ).encode()
     source, target = (text.sentences for text in bitext.texts)
@@ -185,7 +185,7 @@ def write_bitext(name: str, files: Sequence[Path], bitext: Bitext) -> None:
 def _lines(bitext: Bitext, side: int) -> Iterator[bytes]:
     sentences = bitext.texts[side].sentences
     for block in bitext.blocks():
-        yield "".join(f"{sentences[pair[1 + side]]}\n" for pair in block).encode()
+        yield "".join(f"{sentences[rows[side]]}\n" for _, *rows in block).encode()
 
 
 def _packed(stack: ExitStack, path: Path) -> IO[bytes]:
@@ -193,4 +193,5 @@ def _packed(stack: ExitStack, path: Path) -> IO[bytes]:
     if path.suffix != ".gz":
         return stream
     # Without the time of day and the temporary name in the archive: equal pairs, equal files.
-    return stack.enter_context(gzip.GzipFile(filename="", fileobj=stream, mode="wb", mtime=0))  # type: ignore[return-value]
+    packed = gzip.GzipFile(filename="", fileobj=stream, mode="wb", mtime=0)
+    return cast(IO[bytes], stack.enter_context(packed))

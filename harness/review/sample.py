@@ -127,12 +127,15 @@ def stratified(
         return float("nan"), float("nan"), float("nan")
     weights, shares = sizes / sizes.sum(), good / judged
     share = float((weights * shares).sum())
-    effective = 1 / (weights**2 / judged).sum()
+    # What was judged is known: of a stratum that was judged as a whole there is nothing to guess.
+    unknown = weights**2 / judged * (sizes - judged) / np.maximum(sizes - 1, 1)
+    if not unknown.any():
+        return share, share, share
+    effective = 1 / unknown.sum()
     # A stratum without a miss has no variance of its own, by its sample; half a miss gives it some.
     smooth = (good + 0.5) / (judged + 1)
-    variance = (weights**2 * smooth * (1 - smooth) / judged).sum()
     if 0 < share < 1:
-        effective = min(effective, share * (1 - share) / variance)
+        effective = min(effective, share * (1 - share) / (unknown * smooth * (1 - smooth)).sum())
     tail = (1 - _CONFIDENCE) / 2
     x = share * effective
     low = float(beta.ppf(tail, x, effective - x + 1)) if share > 0 else 0.0
@@ -148,14 +151,14 @@ def as_table(found: Sequence[Estimate], verdicts: Sequence[str]) -> Table:
     rows = []
     for number, each in enumerate(found):
         is_known = not np.isnan(each.precision)
-        precision = Cell(each.precision, "score", interval=(each.low, each.high)) if is_known else Cell(None)
+        figures = [Cell(value if is_known else None, "score") for value in (each.precision, each.low, each.high)]
         rows.append(
             Row(
                 (
                     Cell(each.threshold, "threshold", is_best=number == best),
                     Cell(each.n_pairs, "count"),
                     Cell(each.n_judged, "count"),
-                    precision,
+                    *figures,
                     Cell(each.n_translations, "count") if is_known else Cell(None),
                     Cell(None if np.isnan(f1[number]) else f1[number], "score"),
                 )
@@ -164,7 +167,7 @@ def as_table(found: Sequence[Estimate], verdicts: Sequence[str]) -> Table:
     n_judged = sum(map(bool, verdicts))
     notes = [
         f"{n_judged:,} of {len(verdicts):,} pairs judged; unsure counts as no translation",
-        "precision: with a 95 % interval (Korn and Graubard); F1: of the translations among the mined pairs",
+        "precision, and its 95 % interval (Korn and Graubard); F1: of the translations among the mined pairs",
     ]
-    heads = ("score at least", "pairs", "judged", "precision", "translations", "F1")
+    heads = ("score at least", "pairs", "judged", "precision", "from", "to", "translations", "F1")
     return Table("Judged sample, x 100", tuple(map(Column, heads)), tuple(rows), tuple(map(Note, notes)))
