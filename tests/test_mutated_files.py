@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
 import os
 import random
 import shutil
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from gate_runs import leaderboard_here
 from http_files import Site, serve
 from mteb_files import OLD_STS, sts_entry, task_result, tatoeba_entry, write
@@ -39,6 +41,9 @@ ENCODER = "chargrams?dim=64"
 RUN = ["run", "--encoder", ENCODER, "--data-dir", "data", "--results", "results"]
 CHECK = ["check", "--against", "results", "--data-dir", "data", "--encoder", "chargrams", "--junit", "junit.xml"]
 RESULTS = ["--results", "results"]
+SIDES = [f"data/tatoeba/v1/tatoeba.deu-eng.{lang}" for lang in ("deu", "eng")]
+MINE = ["mine", *SIDES, "--encoder", ENCODER, "--work-dir", "mining", "--out", "pairs.tsv"]
+PACKED = ["texts/a.deu.xz", "texts/a.eng.zst"]
 OF_RESULTS = [
     ["show", *RESULTS],
     ["show", *RESULTS, "--published", "--format", "json"],
@@ -67,6 +72,8 @@ COMMANDS: dict[str, list[list[str]]] = {
     "cache/vectors/*/*.shard": [[*RUN, "--fresh", "--task", "sts17"], ["cache", "size"]],
     "data/*/*": [[*RUN, "--results", "new"], CHECK, ["data", "verify", "--data-dir", "data"]],
     "data/*/*/*": [[*RUN, "--results", "new", "--task", "tatoeba"], ["data", "status", "--data-dir", "data"]],
+    "mining/[a-z]*": [MINE, [*MINE, "--out", "again.tsv", "--margin", "distance"]],
+    "texts/*": [["mine", *PACKED, "--encoder", ENCODER], ["mine", *PACKED, "--encoder", ENCODER, "--documents"]],
     "site/*": [["data", "fetch", "sts17-extended", "--data-dir", "fetched"]],
 }
 
@@ -107,6 +114,10 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("HARNESS_CACHE", str(folder / "cache"))
         assert leaderboard_here(*RUN) == 0
         assert leaderboard_here("import", "mteb", *RESULTS) == 0
+        assert leaderboard_here(*MINE) == 0
+        (folder / "texts").mkdir()
+        (folder / PACKED[0]).write_bytes(lzma.compress((folder / SIDES[0]).read_bytes()))
+        (folder / PACKED[1]).write_bytes(zstandard.compress((folder / SIDES[1]).read_bytes()))
         SpeedStore("results").merge(measurement("chargrams", 0.001))
         shutil.copytree("results", "others")
         shutil.copytree("results", "packed")
@@ -181,7 +192,7 @@ def mutate(path: Path, chance: random.Random) -> str:
         ways += [_value] * 12 + [_raw] * 3
     elif path.name == "rows.zip":
         ways += [_index] * 12
-    elif path.parts[-2] != "site" and path.suffix not in (".npz", ".shard"):
+    elif path.parts[-2] not in ("site", "mining") and path.suffix not in (".npz", ".shard", ".xz", ".zst"):
         ways += [_text] * 8
     elif path.suffix == ".npz":
         ways += [_array] * 4
@@ -226,7 +237,10 @@ def _swap(path: Path, chance: random.Random) -> str:
 
 def _other_kind(path: Path, chance: random.Random) -> str:
     path.unlink()
-    kind = chance.choice(["folder", "loop", "fifo", "empty", "gone", "pickle"])
+    kinds = ["folder", "loop", "fifo", "empty", "gone", "pickle"]
+    if path.parts[-2] == "texts":
+        kinds.remove("fifo")  # mining reads pipes, and waits for who writes
+    kind = chance.choice(kinds)
     if kind == "folder":
         path.mkdir()
     elif kind == "loop":

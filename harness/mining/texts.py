@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.errors import InputError
-from harness.core.files import digest_of, write_atomically, writing
+from harness.core.files import digest_of, refuse_special, write_atomically, writing
 from harness.core.schema import Count, read_json
 from harness.core.text import iter_lines
 from harness.mining.search import Ints
@@ -188,7 +188,9 @@ def _files_of(work: WorkDir, name: str) -> tuple[Path, Path]:
 
 def _stored(work: WorkDir) -> dict[str, _Done] | None:
     """What was read before, where it is whole."""
-    if not (work.folder / _DONE).is_file():
+    for file in (work.folder / _DONE, *_files_of(work, "x"), *_files_of(work, "y")):
+        refuse_special(file)
+    if not (work.folder / _DONE).exists():
         return None
     try:
         done = read_json(work.folder / _DONE, dict[str, _Done])
@@ -205,14 +207,27 @@ def _stored(work: WorkDir) -> dict[str, _Done] | None:
 
 def _opened(work: WorkDir, name: str, done: _Done) -> Sentences:
     text, file = _files_of(work, name)
-    places: Ints = np.load(file, mmap_mode="r", allow_pickle=False)
-    if places.dtype != np.int64 or places.ndim != 2 or places.shape[1] != _DOCUMENT + 1:
-        raise InputError(f"{file} holds no places of sentences; remove {work.folder}, or name another folder")
+    try:
+        places: Ints = np.load(file, mmap_mode="r", allow_pickle=False)
+        _check_places(places, text.stat().st_size, done.n_documents)
+    except (ValueError, EOFError) as error:  # NumPy's, and those of a file whose checksum was made to fit
+        raise InputError(f"{file} holds no places of sentences ({error}); remove {work.folder}") from None
     bounds = None
     if done.n_documents is not None:
         bounds = np.searchsorted(places[:, _DOCUMENT], np.arange(done.n_documents + 1))
     counts = (done.n_blank, done.n_length, done.n_repeated, done.n_alone)
     return Sentences(Texts(text, places[:, : _END + 1]), places[:, _LINE], tuple(done.files), bounds, *counts)
+
+
+def _check_places(places: Ints, n_bytes: int, n_documents: int | None) -> None:
+    if places.dtype != np.int64 or places.ndim != 2 or places.shape[1] != _DOCUMENT + 1 or not len(places):
+        raise ValueError(f"{places.dtype} of shape {places.shape}")
+    starts, ends, documents = places[:, _START], places[:, _END], places[:, _DOCUMENT]
+    if starts.min() < 0 or (ends <= starts).any() or ends.max() > n_bytes:
+        raise ValueError("they are not in the text")
+    steps = np.diff(documents)
+    if documents[0] != 0 or ((steps < 0) | (steps > 1)).any() or documents[-1] != (n_documents or 1) - 1:
+        raise ValueError("the documents are not in order")
 
 
 @dataclass
