@@ -66,20 +66,22 @@ def encoding_seconds(
 
     encode: of the encoder; what it returns is dropped. clock: seconds, as `time.perf_counter`.
     """
+    if not n_missing:
+        return 0.0
     n = _FEW
-    while n_missing:
+
+    def seconds_of(n: int) -> float:
         rows = np.linspace(0, len(texts) - 1, min(n, len(texts))).astype(np.int64)
-        sample = [texts[row] for row in rows.tolist()]
         start = clock()
-        encode(sample)
-        seconds = clock() - start
-        # The first call may load and compile: it counts only if there is no other.
-        if n > _FEW and (seconds > _ENOUGH or n * 4 > _SHARE * n_missing or n >= len(texts)):
-            return seconds / len(sample) * n_missing
-        if n == _FEW and n * 4 > _SHARE * n_missing:
-            return seconds / len(sample) * n_missing
+        encode([texts[row] for row in rows.tolist()])
+        return (clock() - start) / len(rows)
+
+    seconds_of(n)  # it may load and compile
+    while True:
+        a_sentence = seconds_of(n)
+        if n * a_sentence > _ENOUGH or n * 4 > max(_SHARE * n_missing, _FEW) or n >= len(texts):
+            return a_sentence * n_missing
         n *= 4
-    return 0.0
 
 
 def exact_seconds(n: int, m: int, dim: int, k: int, backend: Backend) -> float:
@@ -118,10 +120,20 @@ def memory_bytes(n: int, m: int, dim: int, k: int, *, is_approximate: bool) -> i
     """About what a search takes beside the vectors: lists of candidates or an index, neighbours, pairs."""
     a_row = 16 * k + 150
     if not is_approximate:
-        return _BLOCKS + (n + m) * (a_row + 12 * (2 * k + 24) + 64)
+        return _BLOCKS + (n + m) * (a_row + _lists(k) + 64)
     from harness.mining.approximate import index_bytes
 
     return _BLOCKS + (n + m) * a_row + max(index_bytes(n, dim), index_bytes(m, dim))
+
+
+def search_bytes(n: int, m: int, k: int, *, is_approximate: bool) -> int:
+    """About what a search leaves on disk: neighbours, and for as long as an exact one lasts its lists of candidates."""
+    return (n + m) * (16 * k + (0 if is_approximate else _lists(k)))
+
+
+def _lists(k: int) -> int:
+    """Bytes of a row's list of candidates, see `harness.mining.blocks`."""
+    return 12 * (2 * k + 24) + 24
 
 
 def duration(seconds: float) -> str:

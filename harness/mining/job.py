@@ -214,7 +214,9 @@ def estimated(
     else:
         seconds = estimate.exact_seconds(n, m, dim, k, backend)
     memory = estimate.memory_bytes(n, m, dim, k, is_approximate=searching.is_approximate)
-    disk = work.n_bytes + sum(side.encoding.missing_bytes for side in sides) + (0 if bounds else (n + m) * 16 * k)
+    disk = work.n_bytes + sum(side.encoding.missing_bytes for side in sides)
+    if bounds is None:
+        disk += estimate.search_bytes(n, m, k, is_approximate=searching.is_approximate)
     return Estimate(n + m, encoding, seconds, searching.is_approximate, memory, disk)
 
 
