@@ -125,20 +125,30 @@ def mine(
     ] = None,
     max_length_ratio: Annotated[
         float | None,
-        typer.Option(metavar="X", show_default=False, help="Leave out pairs of which one sentence is longer X times."),
+        typer.Option(
+            metavar="X", show_default=False, help="Leave out pairs of which one sentence is more than X times as long."
+        ),
     ] = None,
     max_overlap: Annotated[
         float | None,
-        typer.Option(metavar="X", show_default=False, help="... that share more than X (0 to 1) of their words."),
+        typer.Option(
+            metavar="X",
+            show_default=False,
+            help="Leave out pairs that share more than X (0 to 1) of their words: copies.",
+        ),
     ] = None,
-    same_numbers: Annotated[
-        bool, typer.Option("--same-numbers", help="... whose numbers differ, by their digits.")
-    ] = False,
+    same_numbers: Annotated[bool, typer.Option("--same-numbers", help="Leave out pairs whose numbers differ.")] = False,
     same_punctuation: Annotated[
-        bool, typer.Option("--same-punctuation", help="... of which one alone is a question, or an exclamation.")
+        bool,
+        typer.Option(
+            "--same-punctuation", help="Leave out pairs of which one alone is a question, say, by its last mark."
+        ),
     ] = False,
     check_languages: Annotated[
-        bool, typer.Option("--check-languages", help="... with a sentence that is identified as another language.")
+        bool,
+        typer.Option(
+            "--check-languages", help="Leave out pairs with a sentence that is identified as of another language."
+        ),
     ] = False,
     dedup: Annotated[
         bool, typer.Option("--dedup/--no-dedup", help="Merge the identical lines of a file before anything else.")
@@ -223,7 +233,7 @@ def mine(
     ]
     langs = [side.lang for side in inputs]
     form, written = formats.chosen_format(format, out, langs)
-    bitext.check_places(sides, [*written, *([report_json] if report_json else [])], work_dir)
+    bitext.check_places(sides, [*written, *(file for file in (report_json, sheet) if file is not None)], work_dir)
     filters = Filters(max_length_ratio, max_overlap, same_numbers, same_punctuation, check_languages).open(langs)
     spec = check_spec(encoder)
     searching = job.Searching(neighbours, margin.value, retrieval.value, backend.value)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -154,7 +155,7 @@ def filtered(
 
     rows: (p, 2), of `source` and `target`.
     """
-    kept: list[int] = []
+    kept = array("q")
     left_out: Counter[str] = Counter({each.name: 0 for each in filters})
     for position, (i, j) in enumerate(rows):
         if top is not None and len(kept) == top:
@@ -165,4 +166,4 @@ def filtered(
             kept.append(position)
         else:
             left_out[reason] += 1
-    return np.array(kept, np.int64), left_out
+    return np.frombuffer(kept, np.int64), left_out
