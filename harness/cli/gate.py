@@ -30,6 +30,7 @@ from harness.data import DataDir
 
 if TYPE_CHECKING:
     from harness.encoders.spec import Spec
+    from harness.reproduction.findings import Check
     from harness.reproduction.judge import Judgement, Limits
     from harness.reproduction.repeat import Options
     from harness.reproduction.sides import Side
@@ -337,6 +338,16 @@ def _judge(
     return judged
 
 
+def _told_apart(judgement: Judgement, is_one_of_many: bool) -> Sequence[Check]:
+    """The checks; where the candidate is held against several, with the baseline in its name: cases are told by it."""
+    from dataclasses import replace
+
+    if not is_one_of_many:
+        return judgement.checks
+    name = f"{judgement.candidate} against {judgement.baseline}"
+    return [replace(check, key=check.key._replace(encoder=name)) for check in judgement.checks]
+
+
 def _print(
     judgements: Sequence[Judgement], baselines: Sequence[Side], format: Format, summary: Path | None, junit: Path | None
 ) -> None:
@@ -344,7 +355,7 @@ def _print(
     from harness.reproduction import gate_report, render
 
     if junit:  # first: it does not depend on who reads what is printed
-        checks = [check for judgement in judgements for check in judgement.checks]
+        checks = [check for judgement in judgements for check in _told_apart(judgement, len(judgements) > 1)]
         write_atomically(junit, render.junit(checks, "leaderboard gate").encode())
     if summary:
         with summary.open("a", encoding="utf-8") as file:

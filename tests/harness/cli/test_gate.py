@@ -208,6 +208,7 @@ def test_a_reference_is_held_against_each(results: Path, capsys: pytest.CaptureF
     assert gate("others", "--reference", "noisy", "--format", "json", "--junit", "gate.xml") == 1
     pairs = [(one["baseline"], one["exit_code"]) for one in json.loads(capsys.readouterr().out)]
     assert pairs == [("strong", 1), ("weak", 0)]
+    assert {name.split("/")[0] for name in findings(Path("gate.xml"))} == {"noisy against strong"}
 
 
 def test_speed_and_size(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
