@@ -103,7 +103,12 @@ def gate(
     ] = None,
     max_size: Annotated[
         str | None,
-        typer.Option("--max-size", metavar="SIZE", show_default=False, help="Fail if its files are larger: 20MB."),
+        typer.Option(
+            "--max-size",
+            metavar="SIZE",
+            show_default=False,
+            help="Fail if the files of the candidate are larger: 20MB.",
+        ),
     ] = None,
     resamples: Annotated[
         int, typer.Option(metavar="N", min=100, help="Randomisations of a test, and bootstrap resamples.")
@@ -171,7 +176,7 @@ def gate(
         opened = _Opened(join(folders), chosen, options, stack.enter_context(temporary_folder()), progress)
         resampling = Resampling(resamples, seed, round(1 - alpha, 12))
         sides = [opened.pair(*pair) for pair in pairs]
-        judgements = [_judge(*both, chosen, limits, metric or (), resampling, folders) for both in sides]
+        judgements = [_judge(*both, chosen, limits, metric or (), resampling, folders, options) for both in sides]
     _print(judgements, [old for old, _ in sides], format, summary, junit)
     if code := next((c for c in (1, 3) if any(j.exit_code == c for j in judgements)), 0):
         raise typer.Exit(code)
@@ -320,11 +325,12 @@ def _judge(
     metrics: Sequence[str],
     resampling: Resampling,
     folders: Sequence[Path],
+    options: Options,
 ) -> Judgement:
     from dataclasses import replace
 
     from harness.core.errors import InputError
-    from harness.reproduction.cost import cost_checks
+    from harness.reproduction.cost import cost_checks, size_of
     from harness.reproduction.judge import judge
     from harness.speed.store import SpeedStore
 
@@ -332,7 +338,9 @@ def _judge(
     if limits.max_slowdown is not None or limits.max_size is not None:
         roots = {folder.resolve(): folder for folder in (*folders, baseline.root, candidate.root)}
         measured = [one for root in roots.values() for one in SpeedStore(root).load()]
-        judged = replace(judged, checks=(*judged.checks, *cost_checks(baseline, candidate, measured, limits)))
+        size = size_of(candidate.spec, **options.defaults) if limits.max_size is not None and candidate.spec else None
+        costs = cost_checks(baseline, candidate, measured, limits, size)
+        judged = replace(judged, checks=(*judged.checks, *costs))
     if not judged.checks:
         raise InputError("the chosen tasks rank no encoders by their main metric; choose one with --metric")
     return judged

@@ -240,6 +240,7 @@ class Letters(CharGrams):
 
 def letters(kept: int = 1000, breaks: int = 0):
     encoder = Letters(dim=256)
+    encoder.size_bytes = 3_000_000
     encoder.kept, encoder.breaks = kept, breaks
     encoder.fingerprint += f";kept={kept};breaks={breaks}"
     return encoder
@@ -261,6 +262,9 @@ def test_encoders_that_are_measured_now(
     assert found["candidate"] == "new" and found["n_tests"] == 10
     same = judged(capsys, "old", "python:gate_encoders:letters?name=same", code=0)
     assert {score["change"] for score in same["scores"]} == {0} and same["notes"]
+    # What is loaded says its size itself.
+    larger = judged(capsys, "old", "python:gate_encoders:letters?name=same", "--max-size", "1MB", code=1)
+    assert [e["message"] for e in larger["findings"]] == ["larger: files of 3.00 MB; at most 1.00 MB are allowed"]
     # Both measured now: the same.
     few = ("--task", "tatoeba", "--subset", "avg-student@sample", "--suite", "sample")
     both = judged(capsys, old.replace("old", "again"), new, *few, code=1)
