@@ -150,7 +150,8 @@ def test_the_demo_runs_away_from_the_checkout(installed: Path, tmp_path: Path) -
     variables = {"HARNESS_CACHE": str(tmp_path / "cache")}
     encoders = ("--encoder", "student", "--encoder", "chargrams")
     good(run([leaderboard, "run", "--suite", "sample", *encoders, *options], tmp_path, **variables))
-    good(run([leaderboard, "report", *options], tmp_path, **variables))
+    good(run([leaderboard, "report", *options, "--html", "board.html"], tmp_path, **variables))
+    assert "student" in (tmp_path / "board.html").read_text("utf-8")
     assert "student" in good(run([leaderboard, "show", *options], tmp_path, **variables))
     assert (tmp_path / "demo/README.md").is_file() and (tmp_path / "demo/sts17.md").is_file()
     published = good(run([leaderboard, "show", "--published", "--format", "json"], tmp_path, **variables))

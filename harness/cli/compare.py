@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,12 +14,12 @@ from harness.cli.options import (
     DataDirOption,
     DeviceOption,
     LanguageOption,
-    ResultsOption,
+    ResultsFoldersOption,
     SubsetOption,
     TaskOption,
     ThreadsOption,
     format_option,
-    results_folder,
+    results_folders,
 )
 from harness.cli.own import takes_own_sets
 from harness.data import DataDir
@@ -26,7 +27,7 @@ from harness.data import DataDir
 if TYPE_CHECKING:
     from harness.protocol.task import Planned, Task
     from harness.resampling.resamples import Resampling
-    from harness.results.store import ResultStore
+    from harness.results.named import StoredEncoder
     from harness.running.measure import Run
     from harness.running.plan import Progress
     from harness.statistics.comparison import Comparison
@@ -38,7 +39,9 @@ def compare(
     encoders: Annotated[
         list[str],
         typer.Argument(
-            metavar="ENCODER", show_default=False, help="Encoders as for `run`, or names of stored ones; two or more."
+            metavar="ENCODER",
+            show_default=False,
+            help="Encoders as for `run`, or names of stored ones, FOLDER/NAME, a results folder with one; two or more.",
         ),
     ],
     task: TaskOption = None,
@@ -57,8 +60,12 @@ def compare(
     level: Annotated[
         float, typer.Option(metavar="P", help="Level of the intervals; a test is significant at p < 1 - P.")
     ] = 0.95,
+    reference: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", show_default=False, help="Hold this one of them against each of the others."),
+    ] = None,
     data_dir: DataDirOption = None,
-    results: ResultsOption = None,
+    results: ResultsFoldersOption = None,
     cache_dir: CacheDirOption = None,
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
@@ -68,34 +75,38 @@ def compare(
 ) -> None:
     """Compare encoders: differences with intervals and p-values per set and on average, and what may be concluded.
 
-    The difference is the first encoder minus the second; with more than two, each encoder minus the best. Intervals
-    are BCa bootstrap intervals, tests approximate randomisation of the same items; sets that share their source
-    pairs are resampled as clusters. Per-item rows that `run` has kept below --results are used: an encoder whose rows
-    are all there is not loaded if it is given by its stored name, or by the spec string of its records (other than one
-    of a folder or of code). The other rows are computed, from cached vectors where there are any. Nothing is stored.
+    The difference is the first encoder minus the second; with more than two, each encoder minus the best, or with
+    --reference that one minus each. Intervals are BCa bootstrap intervals, tests approximate randomisation of the same
+    items; sets that share their source pairs are resampled as clusters. Per-item rows that `run` has kept below
+    --results are used: an encoder whose rows are all there is not loaded if it is given by its stored name, or by the
+    spec string of its records (other than one of a folder or of code). The other rows are computed, from cached vectors
+    where there are any. Nothing is stored.
 
     Exit code 3: an encoder failed on a set; the others are compared all the same.
     """
     from harness.cli.progress import watch
-    from harness.core.errors import InputError
+    from harness.core.errors import InputError, unknown_name
     from harness.encoders.cache import VectorCache
     from harness.protocol.task import common_signature
     from harness.resampling.resamples import Resampling
+    from harness.results.named import join
     from harness.results.store import ResultStore
     from harness.running.measure import Run
     from harness.running.plan import choose_data, plan_sets
     from harness.statistics.comparison import compare_rows
 
-    results = results_folder(results)
+    folders = results_folders(results)
     resampling = Resampling(resamples, seed, level)
-    store = ResultStore(results)
-    candidates = [_Candidate(text, store) for text in encoders]
+    store, joined = ResultStore(folders[0]), join(folders)
+    candidates = [_Candidate(text, joined) for text in encoders]
     names = [candidate.name for candidate in candidates]
     if len(names) < 2:
         raise InputError(f"give two encoders or more to compare, not only {names[0]}")
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"two of the encoders are called {name!r}; add name=... to one of them")
+    if reference is not None and reference not in names:
+        raise unknown_name("encoder to be the reference", reference, names)
     with watch() as progress:
         plan = plan_sets(
             _tasks(task, metric, progress), choose_data(own or data_dir), subset or (), progress, language or ()
@@ -109,40 +120,47 @@ def compare(
         reasons = [f"{name} on {c.subset}: {why}" for c in compared for name, why in c.missing.items()]
         raise InputError(f"there is no set that two of the encoders have: {reasons[0]}")
     signatures = {p.task.name: common_signature(map(p.task.signature_on, p.sources)) for p in plan}
-    typer.echo(_printed(format, compared, names, resampling, signatures))
+    typer.echo(_printed(format, compared, names, resampling, signatures, reference or ""))
     if any(rows.failures for rows in measured):
         raise typer.Exit(3)
 
 
 class _Candidate:
-    """An encoder to compare: the name of one with stored results, or a spec string.
+    """An encoder to compare: one with stored results, or a spec string.
 
     Raises:
         InputError: it is neither.
     """
 
-    def __init__(self, text: str, store: ResultStore):
-        from harness.core.names import is_name
+    def __init__(self, text: str, joined: Mapping[str, StoredEncoder]):
         from harness.encoders.registry import check_spec
-        from harness.results.named import is_spec_of
+        from harness.results.named import find_stored, is_spec_of
 
-        self._text, self.name, self._is_stored = text, text, True
-        if not (is_name(text) and store.load(text)):
+        self._text, self._stored = text, find_stored(text, joined)
+        self._is_named = self._stored is not None
+        if self._stored is None:
             spec = check_spec(text)
+            same = joined.get(spec.stored_name)
+            self._stored = same if same and is_spec_of(spec, same.records) else None
             self.name = spec.stored_name
-            self._is_stored = is_spec_of(spec, store.load(spec.stored_name))
+        elif text in joined:
+            self.name = text
+        else:
+            self.name = f"{self._stored.root.name}/{self._stored.encoder}"
 
     def rows(self, run: Run, plan: Sequence[Planned], device: str | None, batch_size: int | None) -> EncoderRows:
         """Its rows on all that is planned: stored ones without loading it where all are there, else measured now."""
         from harness.core.errors import InputError
         from harness.encoders.registry import check_spec, encoder_names, failures_in_one_line, load_sides
+        from harness.results.store import ResultStore
         from harness.running.suite import measure_rows, rows_by_name
 
-        measured = rows_by_name(self.name, plan, run.store) if self._is_stored and run.store else None
+        stored = self._stored
+        measured = rows_by_name(stored.encoder, plan, ResultStore(stored.root)) if stored else None
         if measured:
             run.progress.note(f"{self.name}: stored rows of all {len(measured.rows)} sets; it is not loaded")
-            return measured
-        if self._text == self.name and self._text not in encoder_names():
+            return replace(measured, encoder=self.name)
+        if self._is_named and self._text not in encoder_names():
             raise InputError(
                 f"some of these sets, or their data as they are here, have no stored rows of {self.name}; give its "
                 "spec string, to load it, or choose sets that it was measured on (--task, --subset)"
@@ -177,6 +195,7 @@ def _printed(
     names: Sequence[str],
     plan: Resampling,
     signatures: dict[str, str],
+    reference: str,
 ) -> str:
     from harness.core.escaping import json_text
     from harness.report.comparison import entries, tables
@@ -197,4 +216,4 @@ def _printed(
         return json_text(content, indent=2)
     if format in ENTRY_FORMATS:
         return render_long(entries(compared, names, plan), format)
-    return render(tables(compared, names, plan, signatures), format)
+    return render(tables(compared, names, plan, signatures, reference), format)

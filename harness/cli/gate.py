@@ -30,6 +30,7 @@ from harness.data import DataDir
 
 if TYPE_CHECKING:
     from harness.encoders.spec import Spec
+    from harness.reproduction.findings import Check
     from harness.reproduction.judge import Judgement, Limits
     from harness.reproduction.repeat import Options
     from harness.reproduction.sides import Side
@@ -102,7 +103,12 @@ def gate(
     ] = None,
     max_size: Annotated[
         str | None,
-        typer.Option("--max-size", metavar="SIZE", show_default=False, help="Fail if its files are larger: 20MB."),
+        typer.Option(
+            "--max-size",
+            metavar="SIZE",
+            show_default=False,
+            help="Fail if the files of the candidate are larger: 20MB.",
+        ),
     ] = None,
     resamples: Annotated[
         int, typer.Option(metavar="N", min=100, help="Randomisations of a test, and bootstrap resamples.")
@@ -170,7 +176,7 @@ def gate(
         opened = _Opened(join(folders), chosen, options, stack.enter_context(temporary_folder()), progress)
         resampling = Resampling(resamples, seed, round(1 - alpha, 12))
         sides = [opened.pair(*pair) for pair in pairs]
-        judgements = [_judge(*both, chosen, limits, metric or (), resampling, folders) for both in sides]
+        judgements = [_judge(*both, chosen, limits, metric or (), resampling, folders, options) for both in sides]
     _print(judgements, [old for old, _ in sides], format, summary, junit)
     if code := next((c for c in (1, 3) if any(j.exit_code == c for j in judgements)), 0):
         raise typer.Exit(code)
@@ -319,11 +325,12 @@ def _judge(
     metrics: Sequence[str],
     resampling: Resampling,
     folders: Sequence[Path],
+    options: Options,
 ) -> Judgement:
     from dataclasses import replace
 
     from harness.core.errors import InputError
-    from harness.reproduction.cost import cost_checks
+    from harness.reproduction.cost import cost_checks, size_of
     from harness.reproduction.judge import judge
     from harness.speed.store import SpeedStore
 
@@ -331,10 +338,22 @@ def _judge(
     if limits.max_slowdown is not None or limits.max_size is not None:
         roots = {folder.resolve(): folder for folder in (*folders, baseline.root, candidate.root)}
         measured = [one for root in roots.values() for one in SpeedStore(root).load()]
-        judged = replace(judged, checks=(*judged.checks, *cost_checks(baseline, candidate, measured, limits)))
+        size = size_of(candidate.spec, **options.defaults) if limits.max_size is not None and candidate.spec else None
+        costs = cost_checks(baseline, candidate, measured, limits, size)
+        judged = replace(judged, checks=(*judged.checks, *costs))
     if not judged.checks:
         raise InputError("the chosen tasks rank no encoders by their main metric; choose one with --metric")
     return judged
+
+
+def _told_apart(judgement: Judgement, is_one_of_many: bool) -> Sequence[Check]:
+    """The checks; where the candidate is held against several, with the baseline in its name: cases are told by it."""
+    from dataclasses import replace
+
+    if not is_one_of_many:
+        return judgement.checks
+    name = f"{judgement.candidate} against {judgement.baseline}"
+    return [replace(check, key=check.key._replace(encoder=name)) for check in judgement.checks]
 
 
 def _print(
@@ -344,7 +363,7 @@ def _print(
     from harness.reproduction import gate_report, render
 
     if junit:  # first: it does not depend on who reads what is printed
-        checks = [check for judgement in judgements for check in judgement.checks]
+        checks = [check for judgement in judgements for check in _told_apart(judgement, len(judgements) > 1)]
         write_atomically(junit, render.junit(checks, "leaderboard gate").encode())
     if summary:
         with summary.open("a", encoding="utf-8") as file:

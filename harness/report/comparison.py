@@ -14,19 +14,26 @@ from harness.report.conclusion import conclusion, difference_cell, headlines, va
 from harness.report.tables import tag_notes
 from harness.resampling.power import FOUR_OF_FIVE, HALF, minimum_detectable
 from harness.resampling.resamples import Resampling
+from harness.statistics.board import holm
 from harness.statistics.comparison import Comparison, Difference, win_tie_loss
 
 _POWERS = (HALF, FOUR_OF_FIVE)
 
 
 def tables(
-    comparisons: Sequence[Comparison], encoders: Sequence[str], plan: Resampling, signatures: Mapping[str, str]
+    comparisons: Sequence[Comparison],
+    encoders: Sequence[str],
+    plan: Resampling,
+    signatures: Mapping[str, str],
+    reference: str = "",
 ) -> list[Table]:
     """A table per task (for more than two encoders, also against the best and of the ranks), then win / tie / loss.
 
     The conclusion is the last note.
 
-    signatures: by task.
+    Args:
+        signatures: by task.
+        reference: of several encoders, the one that is held against each of the others in place of the best.
     """
     alpha = plan.alpha
     all_tables: list[Table] = []
@@ -34,7 +41,7 @@ def tables(
         of_task = [c for c in comparisons if c.task == task]
         task_tables = [_score_table(of_task, encoders, alpha)]
         if len(encoders) > 2 and of_task[0].kind != "bias":
-            task_tables.append(_against_the_best(of_task))
+            task_tables.append(_against(of_task, reference) if reference else _against_the_best(of_task))
             task_tables += [_rank_table(c, plan) for c in headlines(of_task, "average") if c.ranks]
         title = board_title(task, [of_task[0].metric], Subset.parse(of_task[0].subset).is_sample)
         notes = [*map(Note, _missing(of_task)), *tag_notes(c.subset for c in of_task)]
@@ -43,7 +50,7 @@ def tables(
         all_tables += [*task_tables[:-1], _with_notes(task_tables[-1], notes)]
     if any(c.kind == "set" and c.differences for c in comparisons):
         all_tables.append(_win_tie_loss(comparisons, encoders, alpha))
-    closing = [*_legend(plan, len(encoders)), *_too_few_resamples(comparisons, plan)]
+    closing = [*_legend(plan, len(encoders), reference), *_too_few_resamples(comparisons, plan)]
     closing.append(conclusion(comparisons, encoders, alpha))
     return [*all_tables[:-1], _with_notes(all_tables[-1], list(map(Note, closing)))]
 
@@ -125,6 +132,20 @@ def _against_the_best(comparisons: Sequence[Comparison]) -> Table:
     return Table(", against the best of each set", columns, tuple(rows), n_keys=3)
 
 
+def _against(comparisons: Sequence[Comparison], reference: str) -> Table:
+    """The reference minus each of the others; p-values are corrected over the others, set by set."""
+    heads = ("subset", "encoder", f"{reference} - encoder", "p", "p (Holm)", "effect", "units")
+    rows = []
+    for c in comparisons:
+        others = [name for name in c.values if name != reference]
+        found = [difference for name in others if (difference := c.between(reference, name))]
+        for difference, p in zip(found, holm([d.test.p for d in found]), strict=True):
+            cells = _difference_cells(c, replace(difference, p_holm=p))
+            rows.append(Row((Cell(c.subset), Cell(difference.second), *cells), bool(c.parts)))
+    columns = tuple(Column(head, is_number=i > 1) for i, head in enumerate(heads))
+    return Table(f", {reference} against each", columns, tuple(rows), n_keys=2)
+
+
 def _rank_table(comparison: Comparison, plan: Resampling) -> Table:
     """All encoders, ordered by rank."""
     rows = [
@@ -147,10 +168,11 @@ def _win_tie_loss(comparisons: Sequence[Comparison], encoders: Sequence[str], al
     return Table(title, columns, tuple(rows))
 
 
-def _legend(plan: Resampling, n_encoders: int) -> list[str]:
+def _legend(plan: Resampling, n_encoders: int, reference: str) -> list[str]:
     corrected = "over the sets of all tasks, the averages, and the subsets of differences, each by themselves"
     if n_encoders > 2:
-        corrected = "over the encoders that are held against the best; in win / tie / loss, of each pair over the sets"
+        others = f"that {reference} is held against" if reference else "that are held against the best"
+        corrected = f"over the encoders {others}; in win / tie / loss, of each pair over the sets"
     return [
         f"[low, high]: {100 * plan.level:g} % intervals; p: approximate randomisation; Holm: corrected {corrected}",
         "effect: the difference in standard deviations of its per-item influence; units: the items that are resampled, "

@@ -13,7 +13,7 @@ from itertools import groupby
 from harness.core import escaping
 from harness.report.cells import BETTER, WORSE, Cell, Column, Note, Row, Table
 
-_MANY = 7  # columns that a page takes in its own size
+_MANY = 5  # columns that a page takes in its own size
 _MARKS = {BETTER: r"\rlap{$^{\uparrow}$}", WORSE: r"\rlap{$^{\downarrow}$}"}
 
 

@@ -34,8 +34,19 @@ def with_columns(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
         if places:
             kept = [*range(table.n_keys), *dict.fromkeys(places)]
             rows = (replace(row, cells=tuple(row.cells[i] for i in kept)) for row in table.rows)
-            shaped.append(replace(table, columns=tuple(table.columns[i] for i in kept), rows=tuple(rows)))
+            chosen = replace(table, columns=tuple(table.columns[i] for i in kept), rows=tuple(rows))
+            shaped.append(_in_one_level(chosen))
     return shaped
+
+
+def _in_one_level(table: Table) -> Table:
+    """With the lower heading in the title where all columns of numbers share it."""
+    keys, columns = table.columns[: table.n_keys], table.columns[table.n_keys :]
+    subs = {column.sub for column in columns}
+    if len(subs) != 1 or not (sub := subs.pop()):
+        return table
+    title = f"{table.title}, {sub}" if table.title else sub
+    return replace(table, title=title, columns=(*keys, *(replace(column, sub="") for column in columns)))
 
 
 def without_intervals(table: Table) -> Table:

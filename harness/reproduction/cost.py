@@ -5,7 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 from itertools import product
+from typing import Any
 
+from harness.encoders.registry import failures_in_one_line, load_sides
+from harness.encoders.sides import by_side
 from harness.reproduction.findings import SIZE, SPEED, Check, Finding
 from harness.reproduction.judge import Limits
 from harness.reproduction.sides import Side
@@ -13,10 +16,14 @@ from harness.results.records import RecordKey
 from harness.speed.store import Figure, Measurement, figure
 
 
-def cost_checks(baseline: Side, candidate: Side, measured: Iterable[Measurement], limits: Limits) -> list[Check]:
+def cost_checks(
+    baseline: Side, candidate: Side, measured: Iterable[Measurement], limits: Limits, size: int | None = None
+) -> list[Check]:
     """A check of speed and one of size, as far as they are limited; what is not measured is a finding `missing`.
 
-    measured: measurements of either, of any weights; those of the weights of the scores count.
+    Args:
+        measured: measurements of either, of any weights; those of the weights of the scores count.
+        size: bytes of the candidate's files, where it has said so itself.
     """
     everything = list(measured)
     old, new = (
@@ -28,7 +35,7 @@ def cost_checks(baseline: Side, candidate: Side, measured: Iterable[Measurement]
         found = _slower(baseline, candidate, slowdown(old, new), limits.max_slowdown)
         checks.append(Check(RecordKey(candidate.name, *SPEED), found))
     if limits.max_size is not None:
-        sizes = [one.size_bytes for one in new if one.size_bytes is not None]
+        sizes = [n for n in (size, *(one.size_bytes for one in new)) if n is not None]
         checks.append(Check(RecordKey(candidate.name, *SIZE), _larger(candidate, sizes, limits.max_size)))
     return checks
 
@@ -48,6 +55,18 @@ def slowdown(old: Sequence[Measurement], new: Sequence[Measurement]) -> Figure |
         if mine and theirs:
             return figure([mine.ms / theirs.ms])
     return None
+
+
+def size_of(spec: str, **defaults: Any) -> int | None:
+    """Bytes of the files that an encoder is loaded from, as it says itself; None where it does not. Loads it.
+
+    Raises:
+        HarnessError: it cannot be loaded.
+    """
+    with failures_in_one_line(spec):
+        opened = load_sides(spec, **defaults)
+        size = getattr(next(iter(by_side(opened).values())), "size_bytes", None)
+    return size if isinstance(size, int) and size >= 0 else None
 
 
 def _slower(baseline: Side, candidate: Side, ratio: Figure | None, limit: float) -> tuple[Finding, ...]:

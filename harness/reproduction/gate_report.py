@@ -163,8 +163,8 @@ def _legend(judgement: Judgement) -> list[str]:
     reach = unseen(f"{many} items a set", [test.standard_error for test in tests], limits.alpha, n_tests)
     return [
         f"interval: {100 * (1 - limits.alpha):g} %, of the change, not corrected; p: two-sided, by randomisation of "
-        f"the same items, corrected by Holm over all {n_tests} tests; finds: the drop that the test finds in four of "
-        f"five cases{power}",
+        f"the same items, corrected by Holm over {n_tests} test{'s' * (n_tests > 1)}; finds: the drop that the test "
+        f"finds in four of five cases{power}",
         *([reach] if reach else []),
     ]
 

@@ -173,7 +173,9 @@ def judge(
             scores += _scores(key, old, new, names, (baseline, candidate), resampling)
     if checks and all(check.skipped for check in checks.values()):
         why = "; ".join(dict.fromkeys(check.skipped for check in checks.values()))
-        raise InputError(f"nothing to compare: {why}; give --data-dir, or choose sets that are here (--suite sample)")
+        raise InputError(
+            f"nothing to compare: {why}; give --data-dir or your sets (--sets), or choose others (--suite)"
+        )
     scores = _corrected(scores, limits.alpha)
     _refuse_too_few(resampling, sum(not isnan(score.p_holm) for score in scores), limits.alpha)
     for score in scores:

@@ -26,6 +26,7 @@ class Side:
         root: the results folder, with rows.
         records: by task and subset; `encoder` of each is the name in the folder.
         is_stored: whether the folder is the user's, and not a temporary one of this command.
+        spec: the spec string that was loaded, if it is not stored.
         problems: by key, why a set that was to be measured has no record.
         skipped: by key, why it need not have one.
         caches: checks of cached vectors.
@@ -38,6 +39,7 @@ class Side:
     problems: Mapping[RecordKey, Finding] = field(default_factory=dict)
     skipped: Mapping[RecordKey, str] = field(default_factory=dict)
     caches: tuple[Check, ...] = ()
+    spec: str = ""
 
     @property
     def encoder(self) -> str:
@@ -72,7 +74,7 @@ def measured_like(spec: str, records: Sequence[Result], folder: Path, options: O
     if fresh.problems and not fresh.results:
         raise InputError(f"{spec}: {next(iter(fresh.problems.values())).message}")
     found = {(r.task, r.subset): r for r in fresh.results}
-    return Side(name, folder, found, False, fresh.problems, fresh.skipped, tuple(fresh.caches))
+    return Side(name, folder, found, False, fresh.problems, fresh.skipped, tuple(fresh.caches), spec)
 
 
 def measured_as_asked(request: Request, folder: Path, progress: Progress) -> Side:

@@ -208,6 +208,7 @@ def test_a_reference_is_held_against_each(results: Path, capsys: pytest.CaptureF
     assert gate("others", "--reference", "noisy", "--format", "json", "--junit", "gate.xml") == 1
     pairs = [(one["baseline"], one["exit_code"]) for one in json.loads(capsys.readouterr().out)]
     assert pairs == [("strong", 1), ("weak", 0)]
+    assert {name.split("/")[0] for name in findings(Path("gate.xml"))} == {"noisy against strong"}
 
 
 def test_speed_and_size(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -239,6 +240,7 @@ class Letters(CharGrams):
 
 def letters(kept: int = 1000, breaks: int = 0):
     encoder = Letters(dim=256)
+    encoder.size_bytes = 3_000_000
     encoder.kept, encoder.breaks = kept, breaks
     encoder.fingerprint += f";kept={kept};breaks={breaks}"
     return encoder
@@ -260,6 +262,9 @@ def test_encoders_that_are_measured_now(
     assert found["candidate"] == "new" and found["n_tests"] == 10
     same = judged(capsys, "old", "python:gate_encoders:letters?name=same", code=0)
     assert {score["change"] for score in same["scores"]} == {0} and same["notes"]
+    # What is loaded says its size itself.
+    larger = judged(capsys, "old", "python:gate_encoders:letters?name=same", "--max-size", "1MB", code=1)
+    assert [e["message"] for e in larger["findings"]] == ["larger: files of 3.00 MB; at most 1.00 MB are allowed"]
     # Both measured now: the same.
     few = ("--task", "tatoeba", "--subset", "avg-student@sample", "--suite", "sample")
     both = judged(capsys, old.replace("old", "again"), new, *few, code=1)

@@ -46,7 +46,8 @@ def test_columns_are_chosen_by_their_heading_or_a_part() -> None:
         return [column.label for column in with_columns([TABLE], names)[0].columns]
 
     assert heads("avg", "de-en") == ["encoder", "avg", "de-en f1", "de-en p"]
-    assert heads("de-en p") == heads("p") == ["encoder", "de-en p"]
+    assert heads("de-en p") == heads("p") == ["encoder", "de-en"]  # p is in the title then
+    assert with_columns([TABLE], ["p"])[0].title == "Scores, p" and with_columns([TABLE], ["avg"])[0].title == "Scores"
     assert [len(row.cells) for row in with_columns([TABLE], ["p"])[0].rows] == [2, 2]
     assert with_columns([TABLE, Table("x", TABLE.columns[:1], ())], ["f1"])[1:] == []
     for name in ("encoder", "f2", ""):

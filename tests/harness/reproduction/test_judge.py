@@ -76,6 +76,19 @@ def test_a_task_that_is_not_installed_is_a_hole() -> None:
     assert judge(side("a", old), side("b", new), old, Limits(max_drop=5)).exit_code == 1
 
 
+def test_of_many_scores_the_text_has_those_that_say_something() -> None:
+    names = [f"{a}{b}x" for a in "abcdefgh" for b in "uvwxyz"]
+    old, new = (
+        [record(name, "tatoeba", code, {"accuracy_en_xx": 90.0 - lower * (code in names[:3])}) for code in names]
+        for name, lower in (("a", 0), ("b", 7))
+    )
+    found = judge(side("a", old), side("b", new), old, Limits(max_drop=5))
+    printed = text(found)
+    assert max(map(len, printed.splitlines())) <= 100 and "45 more scores are not shown" in printed
+    assert [line.split()[0] for line in printed.splitlines() if line.endswith("drop")] == names[:3]
+    assert len(found.scores) == 48 and "and 43 more: not tested" in printed
+
+
 def test_nothing_to_compare_is_no_pass() -> None:
     old = [sts("old", "en-en", 80.0)]
     lacking = Side("new", Path("nowhere"), {}, False, skipped={old[0].key._replace(encoder="new"): "no data here"})

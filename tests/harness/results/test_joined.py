@@ -115,3 +115,26 @@ def test_export_of_joined_folders(here: Path, capsys: pytest.CaptureFixture[str]
     shutil.rmtree("out")
     assert leaderboard_here("export", "theirs/a", "--out", "out") == 0
     assert {path.parts[-3].split("__", 1)[1] for path in Path("out").rglob("STS17.json")} == {"a"}
+
+
+@pytest.mark.slow
+def test_compare_takes_encoders_of_several_folders(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each folder has measured an encoder of the same name; nothing is loaded."""
+    few = ("--suite", "sample", "--task", "tatoeba", "--subset", "deu@sample", "--subset", "tur@sample")
+    for folder, spec in (("one", "chargrams"), ("two", "chargrams?dim=64"), ("two", "chargrams?dim=32&name=small")):
+        assert leaderboard_here("run", "--encoder", spec, *few, "--results", folder) == 0
+    both = ("--results", "one", "--results", "two", *few[2:], "--resamples", "200")
+    capsys.readouterr()
+    assert leaderboard_here("compare", "one/chargrams", "two/chargrams", *both, "--format", "json") == 0
+    printed = capsys.readouterr()
+    (first, _) = json.loads(printed.out)["differences"]
+    assert (first["first"], first["second"]) == ("one/chargrams", "two/chargrams") and printed.err.count(
+        "not loaded"
+    ) == 2
+    names = ("one/chargrams", "two/chargrams", "small")
+    assert leaderboard_here("compare", *names, *both, "--reference", "small", "--format", "md") == 0
+    out = capsys.readouterr().out
+    assert "small against each" in out and "small - encoder" in out and ", against the best" not in out
+    assert leaderboard_here("compare", *names[:2], *both, "--reference", "small") == 2
+    assert leaderboard_here("compare", "chargrams", "small", *both) == 2
+    assert "say one/chargrams or two/chargrams" in capsys.readouterr().err
