@@ -193,8 +193,9 @@ def test_encoders_fail_as_they_do_in_one_process(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(encoder_vectors, "CHUNK", 4096)
         here = run(folder, "here", **options)
-        engine = Watched()
-        there = run(folder, "there", Distribution(engine), **options)
+        engine, notes = Watched(), Notes()
+        there = run(folder, "there", Distribution(engine, progress=notes), **options)
+    assert notes.queues[-1][0] == notes.queues[-1][1] == len(engine.chunks)
     assert said_of(here) == said_of(there)
     assert {name for name, *_ in said_of(here)} == {"unloadable", "broken", "no_vectors"}
     assert comparable(here.results) == comparable(there.results)
