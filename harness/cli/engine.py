@@ -79,7 +79,7 @@ def opened(
         yield None
         return
     from harness.core.threads import n_threads
-    from harness.engine.check import blind_nodes
+    from harness.engine.check import blind_nodes, differences, nodes_of
     from harness.engine.cluster import connected
     from harness.engine.encoding import REMEDY
     from harness.engine.ray_engine import Needs, RayEngine
@@ -87,6 +87,8 @@ def opened(
     with connected(address, n_threads()) as ray:
         engine = RayEngine(ray, Needs(cpus or n_threads(), gpus), say)
         say(f"ray: {engine.places} workers of {cpus or n_threads()} CPUs, {gpus:g} GPUs and {n_threads()} threads each")
+        for difference in differences(nodes_of(ray)):
+            say(f"warning: {difference}")
         if cache is not None and (blind := blind_nodes(ray, cache)):
             nodes = "; ".join(f"{node}: {why}" for node, why in blind.items())
             raise InputError(f"the cache folder {cache} is not seen by all nodes ({nodes}); {REMEDY}")

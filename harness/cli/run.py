@@ -128,7 +128,7 @@ def run(
         _forecast(request)
         return
     is_shared = vectors is VectorsChoice.shared
-    cache = VectorCache(cache_dir).root.absolute() if is_shared else None
+    cache = VectorCache(cache_dir).root.absolute() if is_shared and engine is EngineChoice.ray else None
     with (
         watch() as progress,
         opened(engine, address, cpus_per_worker, gpus_per_worker, cache) as workers,

@@ -79,14 +79,8 @@ class Engine(Protocol):
     """Where pieces are done.
 
     Attributes:
-        is_here: whether it is this process, which then has what pieces need at hand.
         places: how many pieces it does at a time, as far as is known now.
     """
-
-    @property
-    def is_here(self) -> bool:
-        """Whether it is this process."""
-        ...
 
     @property
     def places(self) -> int:

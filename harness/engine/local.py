@@ -10,7 +10,6 @@ from harness.engine.engine import Done, Failed, Outcome, R, T
 class LocalEngine:
     """Does one piece after another in this process."""
 
-    is_here = True
     places = 1
 
     def map(

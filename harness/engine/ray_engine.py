@@ -57,8 +57,6 @@ class RayEngine:
         say: told in a line what happens to the cluster.
     """
 
-    is_here = False
-
     def __init__(self, ray: Any, needs: Needs, say: Callable[[str], None]):
         self._ray, self._needs, self._say = ray, needs, say
         self._looked_at, self._had_place = 0.0, float("-inf")
@@ -142,9 +140,8 @@ class RayEngine:
         except (errors.RayTaskError, errors.RuntimeEnvSetupError) as error:
             # Not the function's error, which is told: a package that the node lacks, a result that cannot be sent.
             last = (str(error).strip().splitlines() or [type(error).__name__])[-1]
-            return Failed(
-                sent.piece, ClusterError(f"a worker cannot do its work ({last}); leaderboard engine check"), 1
-            )
+            why = f"a worker cannot do its work ({last}); see leaderboard engine check"
+            return Failed(sent.piece, ClusterError(why), sent.attempts)
         except errors.RayError as error:
             is_node = isinstance(error, errors.NodeDiedError | errors.TaskUnschedulableError)
             sent.deaths += not is_node

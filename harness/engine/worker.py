@@ -34,7 +34,7 @@ class Setting:
         folder: the current one, to which relative paths and the user's own modules belong.
         path: where modules are looked for, beside those of the installation.
         threads: for encoding, BLAS, OpenMP and PyTorch.
-        variables: of the environment, that libraries read when they are imported.
+        variables: of the environment, which say where caches are and the like; secrets stay where they are.
     """
 
     folder: str
@@ -45,7 +45,7 @@ class Setting:
     @classmethod
     def here(cls) -> Setting:
         """That of this process."""
-        names = [name for name in os.environ if name.startswith(("HARNESS_", "HF_"))]
+        names = [name for name in os.environ if name.startswith(("HARNESS_", "HF_")) and "TOKEN" not in name]
         variables = tuple((name, os.environ[name]) for name in sorted(names))
         return cls(os.getcwd(), tuple(sys.path), n_threads(), variables)  # noqa: PTH109
 

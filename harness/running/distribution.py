@@ -197,8 +197,8 @@ class Distribution:
             return
         queue, start = self.queue, time.monotonic()
         before = queue.seconds
-        queue.total += len(jobs)
-        queue.all_sentences += sum(len(job.piece.chunk.sentences) for job in jobs)
+        n_sentences = sum(len(job.piece.chunk.sentences) for job in jobs)
+        queue.total, queue.all_sentences = queue.total + len(jobs), queue.all_sentences + n_sentences
         vectors = {id(job.piece): job.vectors for job in jobs}
         pieces = (job.piece for job in jobs if job.piece.fingerprint not in self._broken)
         outcomes = self._engine.map(encode_piece, pieces, self._redone)
@@ -211,6 +211,9 @@ class Distribution:
                 queue.done += 1
                 queue.sentences += len(outcome.piece.chunk.sentences)
                 queue.seconds, queue.places = before + time.monotonic() - start, self._engine.places
+                self._progress.queue(queue)
+            if queue.done < queue.total:  # those of encoders that cannot go on
+                queue.total, queue.all_sentences = queue.done, queue.sentences
                 self._progress.queue(queue)
         finally:
             if isinstance(outcomes, Generator):

@@ -18,6 +18,7 @@ from harness.encoders.shards import open_shard
 from harness.engine import encoding
 from harness.engine.engine import Lost, LostError, Outcome
 from harness.engine.local import LocalEngine
+from harness.mining import tiles
 from harness.protocol import get_task
 from harness.results.records import Result
 from harness.running import distribution
@@ -160,11 +161,13 @@ class Watched(LocalEngine):
 
     def __init__(self, is_lost: Callable[[encoding.Piece], bool] = lambda piece: False):
         self.chunks: list[tuple[str, tuple[str, ...]]] = []
+        self.functions: list[Callable] = []
         self._is_lost = is_lost
 
     def map(
         self, function: Callable, pieces: Iterable, on_redone: Callable[..., None] | None = None
     ) -> Iterator[Outcome]:
+        self.functions.append(function)
         if function is not encoding.encode_piece:
             yield from super().map(function, pieces)
             return
@@ -193,8 +196,9 @@ def test_encoders_fail_as_they_do_in_one_process(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(encoder_vectors, "CHUNK", 4096)
         here = run(folder, "here", **options)
-        engine = Watched()
-        there = run(folder, "there", Distribution(engine), **options)
+        engine, notes = Watched(), Notes()
+        there = run(folder, "there", Distribution(engine, progress=notes), **options)
+    assert notes.queues[-1][0] == notes.queues[-1][1] == len(engine.chunks)
     assert said_of(here) == said_of(there)
     assert {name for name, *_ in said_of(here)} == {"unloadable", "broken", "no_vectors"}
     assert comparable(here.results) == comparable(there.results)
@@ -280,3 +284,17 @@ def test_encoders_of_a_run_do_not_make_room_for_each_other(folder: Path, monkeyp
     found = run(folder, "there", Distribution(engine), names=["batches", "polyglot"], subsets=subsets)
     assert len(found.results) == 4 and len(engine.chunks) == len(set(engine.chunks))
     assert len(vectors_of(folder / "there-cache")) == sum(len(texts) for _, texts in engine.chunks)
+
+
+def test_bucc_is_mined_by_the_engine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = run(folder, "here", subsets=["de-en@sample"])
+    monkeypatch.setattr(tiles, "_WORTH", 1)
+    monkeypatch.setattr(tiles, "_LEAST", 50)
+    engine = Watched()
+    there = run(folder, "there", Distribution(engine), subsets=["de-en@sample"])
+    assert engine.functions.count(tiles.search_tile) == 2  # training, test
+    assert comparable(here.results) == comparable(there.results) and here.results
+    assert not list((folder / "there-cache").rglob("tile*"))
+    # Where the cache folder is not shared, this process mines.
+    sent = run(folder, "sent", Distribution(engine, is_shared=False), subsets=["de-en@sample"])
+    assert engine.functions.count(tiles.search_tile) == 2 and comparable(here.results) == comparable(sent.results)

@@ -15,7 +15,7 @@ from harness.encoders.reduction import Reduction
 from harness.encoders.variant import Variant
 from harness.protocol import get_task, task_names
 from harness.protocol.task import Encode, Rows
-from harness.running import dry_run
+from harness.running import asked
 from harness.running.dry_run import Forecast, forecast
 from harness.running.suite import Request, run_suite
 
@@ -39,7 +39,7 @@ def request(tmp_path: Path, encoder: object, **options: object) -> Request:
 def test_what_is_counted_is_what_is_encoded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int, uses_lang: bool
 ) -> None:
-    monkeypatch.setattr(dry_run, "_FEW", few)
+    monkeypatch.setattr(asked, "_FEW", few)
     for task in (name for name in task_names() if get_task(name).published):
         encoder = Counting(f"{task}-v1", uses_lang=uses_lang)
         plan = request(tmp_path, encoder, tasks=[task])
