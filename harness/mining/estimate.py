@@ -21,7 +21,7 @@ _BLOCKS = 400 << 20  # bytes for blocks of similarities, queries and the like
 _A_DOCUMENT, _A_SIMILARITY = 4e-4, 2e-9  # seconds for a pair of documents, and for a component of a similarity
 
 
-RECALL = "which finds about 98 % of the neighbours (student, among 540,000 sentences)"
+RECALL = "which finds about 98 % of the neighbours (student, 540,000 to 1,300,000 sentences)"
 """What `harness.mining.approximate.choose_index` says was measured."""
 
 
