@@ -30,6 +30,9 @@ GROUP = "harness.commands"
 INTERRUPTED = 128 + signal.SIGINT
 """The exit code, as shells report it."""
 
+ENDINGS: list[Callable[[], None]] = []
+"""Called just before an interrupted process is ended by force."""
+
 _GRACE = 1.0  # seconds for the ordinary way
 _STORE_NOTHING = ("check", "compare", "gate", "rerun", "speed")
 _SOFTWARE_ERROR = 70  # EX_SOFTWARE of sysexits.h
@@ -161,6 +164,8 @@ def _end_if_interrupted(reader: int, is_interrupted: threading.Event, farewell: 
             if sys.stderr.isatty():
                 sys.stderr.write("\x1b[?25h")  # progress bars hide the cursor
                 sys.stderr.flush()
+            for end in ENDINGS:
+                end()
             os._exit(INTERRUPTED)
     os.close(reader)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli import say
+from harness.cli import ENDINGS, say
 from harness.cli.options import CacheDirOption
 from harness.core.errors import InputError
 
@@ -80,10 +80,11 @@ def opened(
         return
     from harness.core.threads import n_threads
     from harness.engine.check import blind_nodes, differences, nodes_of
-    from harness.engine.cluster import connected
+    from harness.engine.cluster import connected, end_descendants
     from harness.engine.encoding import REMEDY
     from harness.engine.ray_engine import Needs, RayEngine
 
+    ENDINGS.append(end_descendants)  # a cluster of this machine alone
     with connected(address, n_threads()) as ray:
         engine = RayEngine(ray, Needs(cpus or n_threads(), gpus), say)
         say(f"ray: {engine.places} workers of {cpus or n_threads()} CPUs, {gpus:g} GPUs and {n_threads()} threads each")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from harness.core.errors import InputError, MissingExtraError
@@ -74,3 +76,18 @@ def _check(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise ClusterError(f"no Ray cluster at {address} ({error}); ray start --head begins one") from None
+
+
+def end_descendants() -> None:
+    """End the processes that this one has started, and those that they have (Linux): all of a cluster of its own."""
+    parents: dict[int, int] = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError, IndexError):
+            parents[int(file.parent.name)] = int(file.read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+    found, ours = {os.getpid()}, -1
+    while len(found) > ours:
+        ours = len(found)
+        found |= {process for process, parent in parents.items() if parent in found}
+    for process in found - {os.getpid()}:
+        with suppress(OSError):
+            os.kill(process, signal.SIGKILL)

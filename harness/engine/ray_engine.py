@@ -120,6 +120,9 @@ class RayEngine:
                         redo(sent, outcome)
                     else:
                         yield outcome
+        except KeyboardInterrupt:  # the end of this process's job ends its workers
+            running.clear()
+            raise
         finally:
             for ref in running:
                 ray.cancel(ref, force=True)
