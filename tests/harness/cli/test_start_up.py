@@ -97,7 +97,16 @@ def test_a_shell_completes_commands_and_options(typed: str, completed: list[str]
 
 
 def test_the_summary_of_no_command_is_cut(tmp_path: Path) -> None:
-    for group in ((), ("data",), ("distill",), ("cache",)):
+    for group in ((), ("data",), ("distill",), ("cache",), ("engine",)):
         done = subprocess.run([LEADERBOARD, *group, "--help"], cwd=tmp_path, capture_output=True, text=True)
         commands = done.stdout.split("Commands:\n")[1]
         assert "..." not in commands, commands
+
+
+def test_the_help_of_every_command_has_an_example() -> None:
+    from typer.main import get_command
+
+    from harness.cli import make_app
+
+    for name, command in get_command(make_app()).commands.items():
+        assert hasattr(command, "commands") or f"Example: leaderboard {name} " in f"{command.help} ", name
