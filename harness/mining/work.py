@@ -36,7 +36,8 @@ def open_work(folder: Path | None) -> Iterator[WorkDir]:
     """The folder of a job, made if need be; None: a temporary one, removed at the end of the `with` block.
 
     Raises:
-        InputError: it cannot be written, or holds something else.
+        InputError: it cannot be written, or holds something else; or a link, through which others' files would be
+            written.
     """
     if folder is None:
         with temporary_folder() as made:
@@ -44,6 +45,9 @@ def open_work(folder: Path | None) -> Iterator[WorkDir]:
         return
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
+    for path in listed(folder):  # before the lock is opened
+        if path.is_symlink():
+            raise InputError(f"{path}: a link, where nothing is written; remove it, or name another folder")
     if not (folder / _JOB).exists() and any(
         path.name != _LOCK and not path.name.endswith(SUFFIX) for path in listed(folder)
     ):
