@@ -45,13 +45,13 @@ def open_work(folder: Path | None) -> Iterator[WorkDir]:
         return
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    for path in listed(folder):  # before the lock is opened
-        if path.is_symlink():
-            raise InputError(f"{path}: a link, where nothing is written; remove it, or name another folder")
     if not (folder / _JOB).exists() and any(
         path.name != _LOCK and not path.name.endswith(SUFFIX) for path in listed(folder)
     ):
         raise InputError(f"{folder} is not empty and holds no mining job; name another folder with --work-dir")
+    for path in listed(folder):  # before the lock is opened
+        if path.is_symlink():
+            raise InputError(f"{path}: a link, where nothing is written; remove it, or name another folder")
     with locked(folder / _LOCK):
         yield WorkDir(folder)
 
