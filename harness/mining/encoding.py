@@ -24,7 +24,7 @@ class Encoding:
     float16 takes half the disk; vectors are scaled to unit norm first then, so that all of its digits count.
 
     Raises:
-        InputError: the folder holds vectors of another encoder, or of another kind.
+        InputError: the folder holds vectors of another encoder, language or kind.
     """
 
     def __init__(
@@ -35,6 +35,7 @@ class Encoding:
             f"vectors of {side}",
             {
                 "encoder": encoder.fingerprint,
+                **({"language": str(lang)} if encoder.uses_lang else {}),
                 "dimension": str(encoder.dim),
                 "kind of vectors": kind,
                 "chunk": str(chunk),

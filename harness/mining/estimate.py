@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isnan
+from pathlib import Path
 
 import numpy as np
 
@@ -31,11 +32,13 @@ class Estimate:
 
     Attributes:
         n: sentences of both sides.
-        encoding: seconds, for each side.
+        encoding: seconds, for each side; NaN where that is not known.
         search: seconds.
         is_approximate: whether the search is.
         memory: bytes beside the encoder's own and the files that are mapped.
         disk: bytes of the job's folder in the end.
+        cache: bytes by which the cache of vectors grows.
+        cache_dir: folder of the cache, None where there is none.
     """
 
     n: int
@@ -44,18 +47,22 @@ class Estimate:
     is_approximate: bool
     memory: int
     disk: int
+    cache: int = 0
+    cache_dir: Path | None = None
 
     @property
     def seconds(self) -> float:
-        """In all."""
-        return sum(self.encoding) + self.search
+        """In all, as far as it is known."""
+        return sum(seconds for seconds in (*self.encoding, self.search) if not isnan(seconds))
 
     def __str__(self) -> str:
         search = "approximate search" if self.is_approximate else "search"
+        encoding = sum(self.encoding)
+        about = "at least" if isnan(encoding) else "about"
         return (
-            f"{self.n:,} sentences, about {duration(self.seconds)} (encoding {duration(sum(self.encoding))}, {search} "
+            f"{self.n:,} sentences, {about} {duration(self.seconds)} (encoding {duration(encoding)}, {search} "
             f"{duration(self.search)}), {gigabytes(self.memory)} of memory beside the encoder's, "
-            f"{gigabytes(self.disk)} of disk"
+            f"{gigabytes(self.disk + self.cache)} of disk"
         )
 
 

@@ -60,7 +60,10 @@ def to_tsv(bitext: Bitext) -> Iterator[bytes]:
 
 
 def to_jsonl(bitext: Bitext) -> Iterator[bytes]:
-    """A JSON object a line: `score`, `src`, `trg`, `src_line`, `trg_line` (from 1); their files if there are more."""
+    """A JSON object a line: `score`, `src`, `trg`, `src_line`, `trg_line` (from 1), `src_file`, `trg_file`.
+
+    Of documents also `document`, the id.
+    """
     for block in bitext.blocks():
         yield "".join(f"{json_text(_record(bitext, *pair))}\n" for pair in block).encode()
 
@@ -70,8 +73,9 @@ def _record(bitext: Bitext, score: float, i: int, j: int) -> dict[str, Any]:
     record |= {name: text.sentences[row] for name, text, row in _sides(bitext, i, j)}
     for name, text, row in _sides(bitext, i, j):
         file, record[f"{name}_line"] = text.place(row)
-        if len(text.files) > 1:
-            record[f"{name}_file"] = file
+        record[f"{name}_file"] = file
+    if (document := bitext.texts[0].document) is not None:
+        record["document"] = document(i)
     return record
 
 
@@ -100,22 +104,19 @@ def to_tmx(bitext: Bitext) -> Iterator[bytes]:
 
 
 def write_parquet(bitext: Bitext, stream: IO[bytes]) -> None:
-    """Write columns `score`, `src`, `trg`, `src_line`, `trg_line`, `src_file`, `trg_file`."""
+    """Write columns `score`, `src`, `trg`, `src_line`, `trg_line`, `src_file`, `trg_file`; `document` as in JSON."""
     import pyarrow
     import pyarrow.parquet
 
     words, number = pyarrow.string(), pyarrow.int64()
     columns = {"score": pyarrow.float64(), "src": words, "trg": words, "src_line": number, "trg_line": number}
-    schema = pyarrow.schema(list({**columns, "src_file": words, "trg_file": words}.items()))
+    columns |= {"src_file": words, "trg_file": words}
+    if bitext.texts[0].document is not None:
+        columns["document"] = words
+    schema = pyarrow.schema(list(columns.items()))
     with pyarrow.parquet.ParquetWriter(stream, schema, compression="zstd") as writer:
         for block in bitext.blocks():
-            records = []
-            for score, i, j in block:
-                record: dict[str, Any] = {"score": score}
-                for name, text, row in _sides(bitext, i, j):
-                    file, line = text.place(row)
-                    record |= {name: text.sentences[row], f"{name}_line": line, f"{name}_file": file}
-                records.append(record)
+            records = [_record(bitext, *pair) | {"score": pair[0]} for pair in block]  # not rounded
             writer.write_table(pyarrow.Table.from_pylist(records, schema))
 
 

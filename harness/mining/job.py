@@ -22,6 +22,7 @@ from harness.core.errors import HarnessError, InputError
 from harness.encoders.cache import VectorCache
 from harness.encoders.containment import InParts
 from harness.encoders.encoder import Encoder
+from harness.encoders.vectors import EncoderVectors
 from harness.mining import bitext, estimate
 from harness.mining.advice import Evidence, evidence
 from harness.mining.documents import mine_documents
@@ -138,11 +139,12 @@ class Mined:
 
 
 class Side(NamedTuple):
-    """A side that is to be encoded: its vectors, as far as they are there, what encodes, and how many it must."""
+    """A side that is to be encoded: its vectors, as far as they are there, what encodes, how many, and their cache."""
 
     encoding: Encoding
     encode: EncodeChunk
     n_missing: int
+    cache: EncoderVectors | None = None
 
 
 def check_backend(searching: Searching) -> None:
@@ -178,7 +180,7 @@ def begin(
             continue
         parts = (text.sentences[start : start + _AT_ONCE] for start in range(0, len(text.sentences), _AT_ONCE))
         n_missing = sum(len(cached.missing(part, side.lang)) for part in parts)
-        sides.append(Side(encoding, by_cache(cached, side.lang), n_missing))
+        sides.append(Side(encoding, by_cache(cached, side.lang), n_missing, cached))
     return sides
 
 
@@ -197,7 +199,7 @@ def estimated(
     in_parts = InParts(model)
     encoding = tuple(
         float("nan")
-        if getattr(model, "price", None)
+        if getattr(model, "price", None) and side.n_missing
         else estimate.encoding_seconds(
             text.sentences, side.n_missing, partial(in_parts.encode, lang=given.lang), time.perf_counter
         )
@@ -217,7 +219,10 @@ def estimated(
     disk = work.n_bytes + sum(side.encoding.missing_bytes for side in sides)
     if bounds is None:
         disk += estimate.search_bytes(n, m, k, is_approximate=searching.is_approximate)
-    return Estimate(n + m, encoding, seconds, searching.is_approximate, memory, disk)
+    # Of a cut encoder the cache has the full vectors.
+    cache = sum(side.n_missing * 4 * side.cache.encoder.dim for side in sides if side.cache is not None)
+    folder = next((side.cache.folder for side in sides if side.cache is not None), None)
+    return Estimate(n + m, encoding, seconds, searching.is_approximate, memory, disk, cache, folder)
 
 
 def check_estimate(
@@ -234,12 +239,18 @@ def check_estimate(
     Raises:
         InputError: with the estimate, and what to do instead.
     """
-    needed, free = found.disk - work.n_bytes, shutil.disk_usage(work.folder).free
-    if needed > free:
-        raise InputError(
-            f"{gigabytes(needed)} more are needed in {work.folder}, which has {gigabytes(free)} free; name another "
-            "folder with --work-dir, or take --vectors float16"
-        )
+    needed = {work.folder: found.disk - work.n_bytes}
+    if found.cache_dir is not None:
+        is_shared = found.cache_dir.stat().st_dev == work.folder.stat().st_dev  # one file system for both
+        place = work.folder if is_shared else found.cache_dir
+        needed[place] = needed.get(place, 0) + found.cache
+    for folder, n_bytes in needed.items():
+        free = shutil.disk_usage(folder).free
+        if n_bytes > free:
+            raise InputError(
+                f"{gigabytes(n_bytes)} more are needed in {folder}, which has {gigabytes(free)} free; name another "
+                "folder with --work-dir, which needs no cache of vectors, or take --vectors float16"
+            )
     if is_long_agreed or not found.seconds > LONG:
         return
     other = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
@@ -31,13 +32,16 @@ def nearest_kept(
     if backend == "faiss":
         return _approximate(x, y, k, work, on_progress)
     kept = _files(work, len(x), len(y), x.shape[1], k, backend)
+    state = work.folder / f"exact-k{k}.state"
     if any(file.done < file.n for file in kept):
-        found = nearest(x, y, k, backend=backend, checkpoint=work.folder / f"exact-k{k}.state", on_progress=on_progress)
+        found = nearest(x, y, k, backend=backend, checkpoint=state, keep_checkpoint=True, on_progress=on_progress)
         for file, neighbours in zip(kept, found, strict=True):
             for start in range(file.done, file.n, _BLOCK):
                 part = slice(start, start + _BLOCK)
                 file.append(_records(file.row, Neighbours(neighbours.rows[part], neighbours.similarity[part])))
+        shutil.rmtree(state, ignore_errors=True)  # not before: a kill while they are written is to cost no search
         return found
+    shutil.rmtree(state, ignore_errors=True)  # of a job that was killed just before that
     on_progress(Progress("exact", len(x) * len(y), len(x) * len(y), len(x) + len(y)))
     of_x, of_y = (_neighbours(file, len(other)) for file, other in zip(kept, (y, x), strict=True))
     return of_x, of_y

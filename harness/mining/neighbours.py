@@ -56,6 +56,7 @@ def nearest(
     backend: Backend = "auto",
     block: int | None = None,
     checkpoint: Path | str | None = None,
+    keep_checkpoint: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> tuple[Neighbours, Neighbours]:
     """The k' = min(k, size of the other side) nearest neighbours of every row of x in y, and of y in x.
@@ -76,6 +77,7 @@ def nearest(
             O((n + m) k) beside them and the inputs.
         checkpoint: folder in which the state is kept between blocks of rows. The same search, interrupted and started
             again with it, goes on after the last block that is there; the state is removed when the search is done.
+        keep_checkpoint: leave the state there then: the caller removes it when the result is safe.
         on_progress: called after every block of rows, and at the end.
 
     Raises:
@@ -106,7 +108,8 @@ def nearest(
             similarities = rows_done * len(y), len(x) * len(y)
             on_progress(Progress(name, *similarities, len(x) + len(y), recomputed, candidates))
 
-    with open_checkpoint(checkpoint, sides, f"k={k} cosine={cosine} backend={name} block={block}") as state:
+    options = f"k={k} cosine={cosine} backend={name} block={block}"
+    with open_checkpoint(checkpoint, sides, options, is_kept=keep_checkpoint) as state:
         if name == "numpy":
             from harness.mining.plain import nearest_plain
 

@@ -172,8 +172,13 @@ def _fill(
 
 
 @contextmanager
-def open_checkpoint(folder: Path | str | None, sides: tuple[Side, Side], options: str) -> Iterator[Checkpoint]:
-    """The checkpoint of the search in these vectors with these options; removed if the block ends without an error."""
+def open_checkpoint(
+    folder: Path | str | None, sides: tuple[Side, Side], options: str, *, is_kept: bool = False
+) -> Iterator[Checkpoint]:
+    """The checkpoint of the search in these vectors with these options.
+
+    It is removed if the block ends without an error, unless it `is_kept`.
+    """
     if folder is None:
         yield Checkpoint(None, "")
         return
@@ -188,4 +193,5 @@ def open_checkpoint(folder: Path | str | None, sides: tuple[Side, Side], options
             digest.update(side.vectors[start : start + rows].tobytes())
     checkpoint = Checkpoint(folder / _FILE, digest.hexdigest())
     yield checkpoint
-    checkpoint.remove()
+    if not is_kept:
+        checkpoint.remove()

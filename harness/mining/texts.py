@@ -13,9 +13,12 @@ import json
 import mmap
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from hashlib import blake2b
+from itertools import accumulate
 from pathlib import Path
 from typing import IO, overload
 
@@ -23,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.errors import InputError
+from harness.core.escaping import visible
 from harness.core.files import digest_of, refuse_special, write_atomically, writing
 from harness.core.schema import Count, read_json
 from harness.core.text import iter_lines
@@ -52,7 +56,10 @@ class Reading:
 
 
 class Texts(Sequence[str]):
-    """Sentences in a file, found by their places in it, (n, 2) starts and ends in bytes."""
+    """Sentences in a file, found by their places in it, (n, 2) starts and ends in bytes.
+
+    Of documents, a line feed, the document's id and a tab stand before each.
+    """
 
     def __init__(self, file: Path, places: Ints):
         with file.open("rb") as stream:
@@ -76,6 +83,11 @@ class Texts(Sequence[str]):
         for start in range(0, len(self), 1 << 14):
             yield from self[start : start + (1 << 14)]
 
+    def document(self, row: int) -> str:
+        """The id of the document in which a sentence stands."""
+        end = int(self._places[row, _START]) - 1
+        return self._between(self._content.rfind(b"\n", 0, max(end, 0)) + 1, end)
+
     def _between(self, start: int, end: int) -> str:
         return self._content[start:end].decode("utf-8", "replace")
 
@@ -87,8 +99,9 @@ class Sentences:
     Attributes:
         sentences: without tabs and line ends, none of them blank; of documents, one document after the other.
         lines: in which they stand, (n,), from 1, counted through all files.
-        files: names of the files, and how many lines each has.
+        files: names of the files, with as many folders as tell them apart, and how many lines each has.
         bounds: of documents: rows `bounds[d]` to `bounds[d + 1]` are those of document d; None without documents.
+        document: of documents: gives the id of the one in which the sentence of a row stands; None without them.
         n_blank: lines with nothing but white space.
         n_length: lines that are shorter or longer than was asked for.
         n_repeated: lines equal to an earlier one.
@@ -99,6 +112,7 @@ class Sentences:
     lines: Ints
     files: tuple[tuple[str, int], ...] = ()
     bounds: Ints | None = None
+    document: Callable[[int], str] | None = None
     n_blank: int = 0
     n_length: int = 0
     n_repeated: int = 0
@@ -123,18 +137,21 @@ class Sentences:
     def place(self, row: int) -> tuple[str, int]:
         """The name of the file in which a sentence stands, and the line in it, from 1."""
         line = int(self.lines[row])
-        for name, n_lines in self.files:
-            if line <= n_lines:
-                return name, line
-            line -= n_lines
-        raise IndexError(f"row {row} has no line")
+        number = bisect_left(self._ends, line)
+        name, n_lines = self.files[number]
+        return name, line - self._ends[number] + n_lines
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """The last line of every file, counted through all."""
+        return list(accumulate(n_lines for _, n_lines in self.files))
 
 
 @dataclass(frozen=True)
 class _Done:
-    """A side that was read, as it is noted beside its files."""
+    """A side that was read, as it is noted beside its files; `n_lines` of each of these."""
 
-    files: list[tuple[str, Count]]
+    n_lines: list[Count]
     n_blank: Count
     n_length: Count
     n_repeated: Count
@@ -157,15 +174,26 @@ def read_sentences(sides: Sequence[Sequence[Path]], reading: Reading, work: Work
     key = {name: str(value) for name, value in asdict(reading).items()}
     for side, files in enumerate(sides, start=1):
         key |= {
-            f"{path.name} (file {number} of side {side})": _digest(path) for number, path in enumerate(files, start=1)
+            f"{visible(path.name)} (file {number} of side {side})": _digest(path)
+            for number, path in enumerate(files, start=1)
         }
     work.agree("texts", key)
-    done = _stored(work)
+    done = _stored(work, sides)
     if done is None:
         done = _read_both(sides, reading, work)
         stored = {name: asdict(side) for name, side in done.items()}
         write_atomically(work.folder / _DONE, _json(stored))
-    return [_opened(work, name, side) for name, side in sorted(done.items())]
+    return [_opened(work, name, files, done[name]) for name, files in zip("xy", sides, strict=True)]
+
+
+def _names(files: Sequence[Path]) -> list[str]:
+    """The names of files, with as many folders before them as tell them apart: `1.de`, or `news/1.de`."""
+    names: list[str] = []
+    for n_parts in range(1, 1 + max(len(path.parts) for path in files)):
+        names = [visible(str(Path(*path.parts[-n_parts:]))) for path in files]
+        if len(set(names)) == len(set(files)):
+            break
+    return names
 
 
 def _json(value: object) -> bytes:
@@ -186,7 +214,7 @@ def _files_of(work: WorkDir, name: str) -> tuple[Path, Path]:
     return work.folder / f"{name}.text", work.folder / f"{name}.places.npy"
 
 
-def _stored(work: WorkDir) -> dict[str, _Done] | None:
+def _stored(work: WorkDir, sides: Sequence[Sequence[Path]]) -> dict[str, _Done] | None:
     """What was read before, where it is whole."""
     for file in (work.folder / _DONE, *_files_of(work, "x"), *_files_of(work, "y")):
         refuse_special(file)
@@ -195,6 +223,8 @@ def _stored(work: WorkDir) -> dict[str, _Done] | None:
     try:
         done = read_json(work.folder / _DONE, dict[str, _Done])
         if sorted(done) != ["x", "y"]:
+            return None
+        if [len(done[name].n_lines) for name in "xy"] != [len(files) for files in sides]:
             return None
         for name, side in done.items():
             text, places = _files_of(work, name)
@@ -205,26 +235,29 @@ def _stored(work: WorkDir) -> dict[str, _Done] | None:
     return done
 
 
-def _opened(work: WorkDir, name: str, done: _Done) -> Sentences:
+def _opened(work: WorkDir, name: str, files: Sequence[Path], done: _Done) -> Sentences:
     text, file = _files_of(work, name)
     try:
-        places: Ints = np.load(file, mmap_mode="r", allow_pickle=False)
-        _check_places(places, text.stat().st_size, done.n_documents)
-    except (ValueError, EOFError) as error:  # NumPy's, and those of a file whose checksum was made to fit
+        places: Ints = np.lib.format.open_memmap(file, mode="r")
+        _check_places(places, text.stat().st_size, sum(done.n_lines), done.n_documents)
+    except Exception as error:  # whatever NumPy raises: a file whose checksum was made to fit may hold anything
         raise InputError(f"{file} holds no places of sentences ({error}); remove {work.folder}") from None
-    bounds = None
+    sentences, bounds, document = Texts(text, places[:, : _END + 1]), None, None
     if done.n_documents is not None:
-        bounds = np.searchsorted(places[:, _DOCUMENT], np.arange(done.n_documents + 1))
+        bounds, document = np.searchsorted(places[:, _DOCUMENT], np.arange(done.n_documents + 1)), sentences.document
+    names = tuple(zip(_names(files), done.n_lines, strict=True))
     counts = (done.n_blank, done.n_length, done.n_repeated, done.n_alone)
-    return Sentences(Texts(text, places[:, : _END + 1]), places[:, _LINE], tuple(done.files), bounds, *counts)
+    return Sentences(sentences, places[:, _LINE], names, bounds, document, *counts)
 
 
-def _check_places(places: Ints, n_bytes: int, n_documents: int | None) -> None:
+def _check_places(places: Ints, n_bytes: int, n_lines: int, n_documents: int | None) -> None:
     if places.dtype != np.int64 or places.ndim != 2 or places.shape[1] != _DOCUMENT + 1 or not len(places):
         raise ValueError(f"{places.dtype} of shape {places.shape}")
     starts, ends, documents = places[:, _START], places[:, _END], places[:, _DOCUMENT]
     if starts.min() < 0 or (ends <= starts).any() or ends.max() > n_bytes:
         raise ValueError("they are not in the text")
+    if places[:, _LINE].min() < 1 or places[:, _LINE].max() > n_lines:
+        raise ValueError("they are not in the files")
     steps = np.diff(documents)
     if documents[0] != 0 or ((steps < 0) | (steps > 1)).any() or documents[-1] != (n_documents or 1) - 1:
         raise ValueError("the documents are not in order")
@@ -237,7 +270,7 @@ class _Side:
     places: NDArray[np.int64]
     keys: NDArray[np.uint64]
     documents: NDArray[np.uint64]
-    files: list[tuple[str, int]]
+    n_lines: list[int]
     n_blank: int
     n_length: int
 
@@ -264,7 +297,7 @@ def _read_both(sides: Sequence[Sequence[Path]], reading: Reading, work: WorkDir)
         with writing(file), file.open("wb") as out:
             np.save(out, places, allow_pickle=False)
         counts = (side.n_blank, side.n_length, n_repeated[i], len(side.places) - len(places))
-        done[name] = _Done(side.files, *counts, n_documents, crc_of(text), crc_of(file))
+        done[name] = _Done(side.n_lines, *counts, n_documents, crc_of(text), crc_of(file))
     return done
 
 
@@ -283,16 +316,16 @@ def _read(files: Sequence[Path], reading: Reading, out: IO[bytes]) -> _Side:
         elif len(sentence) < reading.min_length or len(sentence) > (reading.max_length or len(sentence)):
             n_length += 1
         else:
+            before = f"\n{document}\t".encode() if reading.documents else b""
             content = sentence.encode()
-            out.write(content)
+            out.write(before + content)
+            position += len(before)
             places.extend((position, position + len(content), number))
             position += len(content)
             if reading.documents:
                 documents += _key(document)
             if reading.dedup:
                 keys += _key(document + "\t" + sentence if reading.documents else sentence)
-    names = [path.name for path in files]
-    counts = np.diff(ends).tolist()
     if not ends[-1]:
         raise InputError(f"{files[0]}: the file is empty; expected one sentence a line")
     if not places:
@@ -301,7 +334,7 @@ def _read(files: Sequence[Path], reading: Reading, out: IO[bytes]) -> _Side:
             "for)"
         )
     kept = np.frombuffer(places, np.int64).reshape(-1, 3)
-    return _Side(kept, _halves(keys), _halves(documents), list(zip(names, counts, strict=True)), n_blank, n_length)
+    return _Side(kept, _halves(keys), _halves(documents), np.diff(ends).tolist(), n_blank, n_length)
 
 
 def _lines(files: Iterable[Path], documents: bool, ends: list[int]) -> Iterator[tuple[int, Path, str, str]]:

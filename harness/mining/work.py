@@ -36,7 +36,8 @@ def open_work(folder: Path | None) -> Iterator[WorkDir]:
     """The folder of a job, made if need be; None: a temporary one, removed at the end of the `with` block.
 
     Raises:
-        InputError: it cannot be written, or holds something else.
+        InputError: it cannot be written, or holds something else; or a link, through which others' files would be
+            written.
     """
     if folder is None:
         with temporary_folder() as made:
@@ -48,6 +49,9 @@ def open_work(folder: Path | None) -> Iterator[WorkDir]:
         path.name != _LOCK and not path.name.endswith(SUFFIX) for path in listed(folder)
     ):
         raise InputError(f"{folder} is not empty and holds no mining job; name another folder with --work-dir")
+    for path in listed(folder):  # before the lock is opened
+        if path.is_symlink():
+            raise InputError(f"{path}: a link, where nothing is written; remove it, or name another folder")
     with locked(folder / _LOCK):
         yield WorkDir(folder)
 

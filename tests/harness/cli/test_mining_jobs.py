@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import inspect
+import json
 import os
 import random
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +18,7 @@ import encoders
 import numpy as np
 import pytest
 from command_line import one_line_error
+from encoders import Letters
 
 from harness.cli import main
 
@@ -62,7 +65,7 @@ SPEC = "python:own:chunked"
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     rng = np.random.default_rng(0)
     for ending in ("de", "en"):
         letters = rng.integers(ord("a"), ord("f"), size=(60, 9), dtype=np.uint8)
@@ -72,7 +75,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.delitem(sys.modules, "own", raising=False)
+    sys.modules.pop("own", None)
+    yield
+    sys.modules.pop("own", None)
 
 
 def called(*arguments: str) -> int:
@@ -236,6 +241,33 @@ def test_documents_are_mined_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert "|documents)" in errors
 
 
+def test_the_ids_of_documents_are_written() -> None:
+    for ending in ("de", "en"):
+        Path(f"d.{ending}").write_text("Ä 1\tabc\nq\taab\nÄ 1\tbcd\nq\tabe\n")
+    for name in ("pairs.jsonl", "pairs.parquet"):
+        assert called("d.de", "d.en", "--encoder", SPEC, "--documents", "--out", name) == 0
+    records = [json.loads(line) for line in Path("pairs.jsonl").read_text().splitlines()]
+    assert {(one["document"], one["src"], one["src_line"], one["src_file"]) for one in records} == {
+        ("Ä 1", "abc", 1, "d.de"),
+        ("Ä 1", "bcd", 3, "d.de"),
+        ("q", "aab", 2, "d.de"),
+        ("q", "abe", 4, "d.de"),
+    }
+    parquet = pytest.importorskip("pyarrow.parquet").read_table("pairs.parquet").to_pylist()
+    assert [one | {"score": round(one["score"], 6)} for one in parquet] == records
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere all names of files have a Unicode form")
+def test_a_file_whose_name_is_not_utf_8_is_mined() -> None:
+    name = "x\udcff.de"
+    Path(name).write_bytes(Path("a.de").read_bytes())
+    whole = mined()
+    assert mined("--work-dir", "work", files=(name, "a.en")) == whole
+    assert mined("--work-dir", "work", files=(name, "a.en")) == whole
+    assert mined("--format", "jsonl", files=(name, "a.en")).count(rb'"src_file": "x\\udcff.de"') == whole.count(b"\n")
+    assert called(name, "a.en", "--encoder", SPEC, "--sample", "2", "--sheet", "sheet.tsv") == 0
+
+
 def test_a_long_job_wants_yes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.mining.job._SMALL", 10)
     assert mined("--work-dir", "work")
@@ -252,3 +284,11 @@ def test_a_long_job_wants_yes(capsys: pytest.CaptureFixture[str], monkeypatch: p
     monkeypatch.setattr("harness.mining.job.shutil.disk_usage", lambda folder: SimpleNamespace(free=0))
     monkeypatch.setattr("harness.mining.job.LONG", 1e9)
     assert "which has 1 MB free" in refused(capsys, "--encoder", SPEC, "--work-dir", "other")
+    # Without a folder for the job, the cache of vectors takes as much.
+    monkeypatch.setenv("HARNESS_CACHE", str(Path("another").absolute()))
+    monkeypatch.setattr("harness.mining.job.estimate.search_bytes", lambda *sizes, is_approximate: 0)
+    n_bytes = 2 * 4 * Letters().dim * 120
+    for free, code in ((n_bytes - 1, 2), (n_bytes, 0)):
+        usage = SimpleNamespace(free=free)
+        monkeypatch.setattr("harness.mining.job.shutil.disk_usage", lambda folder, usage=usage: usage)
+        assert called("a.de", "a.en", "--encoder", SPEC, "--out", "new.tsv") == code

@@ -32,6 +32,12 @@ def test_encoding_is_measured_on_few_sentences_and_without_the_start(a_sentence:
     assert sum(clock.calls) <= 0.02 * 50_000 and (sum(clock.calls[1:]) * a_sentence < 70)
 
 
+@pytest.mark.parametrize("n", [5, 17, 6000])
+def test_the_start_does_not_count_where_there_is_little_to_encode(n: int) -> None:
+    clock = Clock(2e-3)
+    assert encoding_seconds(["a sentence"] * n, n, clock.encode, clock) == pytest.approx(n * 2e-3)
+
+
 def test_nothing_to_encode_takes_no_time() -> None:
     clock = Clock(1.0)
     assert encoding_seconds(["a"], 0, clock.encode, clock) == 0 and not clock.calls
@@ -91,3 +97,11 @@ def test_sizes_and_the_whole_line() -> None:
         "4,000,000 sentences, about 2 h 20 min (encoding 20 min, approximate search 2 h 0 min), 1.0 GB of memory "
         "beside the encoder's, 5.0 GB of disk"
     )
+
+
+def test_what_is_known_counts_where_a_part_is_not() -> None:
+    nan = float("nan")
+    estimate = Estimate(20, (nan, 60.0), 9e6, False, 10**9, 10**9, cache=10**9)
+    assert estimate.seconds == 9e6 + 60
+    assert str(estimate).startswith("20 sentences, at least 104 d 4 h (encoding unknown, search 104 d 4 h), 1.0 GB")
+    assert str(estimate).endswith(" 2.0 GB of disk")

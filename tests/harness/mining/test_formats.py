@@ -85,8 +85,8 @@ def test_tmx_in_full() -> None:
 
 def test_lines_and_files_are_named() -> None:
     first = json.loads(next(iter(to_jsonl(SMALL))).splitlines()[0])
-    assert list(first) == ["score", "src", "trg", "src_line", "trg_line"]
-    assert (first["src_line"], first["trg_line"]) == (10, 20)
+    assert list(first) == ["score", "src", "trg", "src_line", "src_file", "trg_line", "trg_file"]
+    assert (first["src_file"], first["src_line"], first["trg_line"]) == ("news.de", 10, 20)
     parts = bitext([1.5], ["eins", "zwei"], ["one", "two"], files=2)
     one = json.loads(next(iter(to_jsonl(parts))))
     assert (one["src_file"], one["src_line"], one["trg_file"], one["trg_line"]) == ("news.de", 10, "more.news.en", 10)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import json
 import lzma
 import sys
 import tempfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -103,8 +106,31 @@ def test_documents_that_both_sides_have_one_after_the_other(
                 found.sentences[start:end] for start, end in zip(found.bounds, found.bounds[1:], strict=False)
             ] == expected
             assert found.n_lines == len(lines)
+            assert found.document is not None
             for row, sentence in enumerate(found.sentences):
-                assert lines[found.place(row)[1] - 1][1] == sentence
+                assert lines[found.place(row)[1] - 1] == (found.document(row), sentence)
+
+
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        (["a/1.de", "b/2.de"], ["1.de", "2.de"]),
+        (["a/1.de", "b/1.de"], ["a/1.de", "b/1.de"]),
+        (["a/1.de", "b/1.de", "b/c/1.de"], ["a/1.de", "b/1.de", "c/1.de"]),
+        (["1.de", "b/1.de", "b/1.de"], ["1.de", "b/1.de", "b/1.de"]),
+        (["a/\udcff.de"], [r"\udcff.de"]),  # a name that is not UTF-8
+    ],
+)
+def test_files_are_told_apart(
+    tmp_path: Path, other: Path, monkeypatch: pytest.MonkeyPatch, files: list[str], names: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number, name in enumerate(dict.fromkeys(files)):
+        Path(name).parent.mkdir(exist_ok=True, parents=True)
+        Path(name).write_text(f"{number}\nand {number}\n")
+    found = read([Path(name) for name in files], other)
+    wanted = [(name, line) for name in dict.fromkeys(names) for line in (1, 2)]
+    assert [found.place(row) for row in range(len(found.sentences))] == wanted
 
 
 def zstd(content: bytes) -> bytes:
@@ -178,6 +204,28 @@ def test_files_that_are_refused(tmp_path: Path, other: Path, content: bytes, rea
         first.write_bytes(content.splitlines(keepends=True)[0] * 3)
         with pytest.raises(InputError, match=message):
             read([first, path], other, reading)
+
+
+@pytest.mark.parametrize("places", ["junk", "zip", "line", "object", "text"])
+def test_places_whose_checksum_was_made_to_fit_are_refused(tmp_path: Path, other: Path, places: str) -> None:
+    (tmp_path / "a.de").write_text("eins\nzwei\n")
+    sides = [[tmp_path / "a.de"], [other]]
+    with open_work(tmp_path / "work") as work:
+        read_sentences(sides, Reading(), work)
+        file, noted = work.folder / "x.places.npy", work.folder / "texts.json"
+        stored = np.load(file)
+        stored[1, 2] = 3 if places == "line" else 2  # there are two
+        np.save(file, stored.astype(object) if places == "object" else stored, allow_pickle=True)
+        if places in ("junk", "zip"):
+            file.write_bytes(b"junk" if places == "junk" else b"PK\x03\x04")
+        texts = json.loads(noted.read_bytes())
+        if places == "text":
+            (work.folder / "x.text").write_bytes(b"")
+        texts["x"]["places_crc32"] = zlib.crc32(file.read_bytes())
+        texts["x"]["text_crc32"] = zlib.crc32((work.folder / "x.text").read_bytes())
+        noted.write_text(json.dumps(texts))
+        with pytest.raises(InputError, match=r"x\.places\.npy holds no places of sentences"):
+            read_sentences(sides, Reading(), work)
 
 
 def test_what_is_kept_is_checked(tmp_path: Path, other: Path) -> None:

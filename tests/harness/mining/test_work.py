@@ -78,6 +78,20 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 
+@pytest.mark.parametrize("name", ["x.text", "y.places.npy", "x.float32", ".lock", "mining.json", "exact-k4.state"])
+def test_nothing_is_written_through_a_link(tmp_path: Path, name: str) -> None:
+    """A folder that others have packed may hold one to any file of the user."""
+    victim, folder = tmp_path / "victim", tmp_path / "work"
+    with open_work(folder) as work:
+        work.agree("texts", {})
+    victim.write_text("precious")
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(victim)
+    with pytest.raises(InputError, match=rf"{name}: a link, where nothing is written"), open_work(folder):
+        pass
+    assert victim.read_text() == "precious"
+
+
 SENTENCES = ["b", "a", "ccc", "b", "", "dddd", "a b c"]
 
 
@@ -125,6 +139,16 @@ def test_vectors_are_those_of_the_encoder(
         Encoding(work, "x", SENTENCES, encoder, kind)  # type: ignore[arg-type]
 
 
+def test_vectors_of_another_language_are_not_taken(work: WorkDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = Letters()
+    Encoding(work, "x", SENTENCES, encoder, "float32", "de")
+    Encoding(work, "x", SENTENCES, encoder, "float32", "nl")  # of no matter to this encoder
+    monkeypatch.setattr(encoder, "uses_lang", True)
+    Encoding(work, "y", SENTENCES, encoder, "float32", "de")
+    with pytest.raises(InputError, match="another language"):
+        Encoding(work, "y", SENTENCES, encoder, "float32", "nl")
+
+
 @pytest.mark.parametrize("backend", ["numpy", "faiss"])
 def test_a_search_that_is_kept_is_a_search(work: WorkDir, monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
     if backend == "faiss":
@@ -158,6 +182,33 @@ def test_a_search_that_is_kept_is_a_search(work: WorkDir, monkeypatch: pytest.Mo
     same()
     assert len(told) == n_told + 1 and told[-1].done == told[-1].total
     assert [progress.done for progress in told] == sorted(progress.done for progress in told)
+
+
+@pytest.mark.parametrize("n_written", range(4))
+def test_a_kill_while_exact_neighbours_are_written_costs_no_search(
+    work: WorkDir, monkeypatch: pytest.MonkeyPatch, n_written: int
+) -> None:
+    monkeypatch.setattr("harness.mining.kept._BLOCK", 64)
+    monkeypatch.setattr("harness.mining.plain._BLOCK", 32)
+    monkeypatch.setattr("harness.mining.search._SHARE", float("inf"))  # the state is written after every block
+    append, calls = RowFile.append, []
+
+    def stop(file: RowFile, rows: np.ndarray) -> None:
+        calls.append(file)
+        if len(calls) > n_written:
+            raise KeyboardInterrupt
+        append(file, rows)
+
+    monkeypatch.setattr(RowFile, "append", stop)
+    x = np.random.default_rng(1).standard_normal((128, 4)).astype(np.float32)
+    with pytest.raises(KeyboardInterrupt):
+        nearest_kept([x, x], 2, "numpy", work, lambda progress: None)
+    monkeypatch.setattr(RowFile, "append", append)
+    told: list[Progress] = []
+    found = nearest_kept([x, x], 2, "numpy", work, told.append)
+    assert [progress.done for progress in told] == [128 * 128]  # the last block alone
+    np.testing.assert_array_equal(found[1].rows, nearest(x, x, 2)[1].rows)
+    assert not (work.folder / "exact-k2.state").exists()
 
 
 def test_neighbours_that_cannot_be_are_refused(work: WorkDir) -> None:
