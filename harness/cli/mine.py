@@ -255,7 +255,15 @@ def mine(
                 encoded = job.encode(begun, inputs, model, progress)
             mined = job.search(encoded, texts, searching, work, progress, advice=is_advised)
         if mined.evidence is not None:
-            least = advised(mined.evidence, mined.scores, report, report_json, least, is_auto=threshold == AUTO)
+            least = advised(
+                mined.evidence,
+                mined.scores,
+                least,
+                is_auto=threshold == AUTO,
+                report=report,
+                report_json=report_json,
+                has_filters=bool(filters),
+            )
         protocol = f"k:{neighbours}|margin:{margin.value}|retrieval:{retrieval.value}|backend:{progress.backend}"
         if sampling is not None:
             sampled(sampling, mined, texts, model, protocol.rpartition("|")[0])

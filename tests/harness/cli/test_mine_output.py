@@ -80,10 +80,24 @@ def test_the_suggested_threshold_is_taken(capsys: pytest.CaptureFixture[str]) ->
 def test_no_advice_where_there_is_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for name in ("news.de", "news.en"):
         (tmp_path / name).write_text("".join(line + "\n" for line in lines(name)[:20]))
-    assert called("--report", "--out", "all.tsv") == 0
+    assert called("--report", "--report-json", "few.json", "--out", "all.tsv") == 0
+    told = json.loads(Path("few.json").read_text())
+    assert {entry[key] for entry in told["thresholds"] for key in ("precision", "recall", "f1")} == {None}
+    assert told["suggested_threshold"] is None and told["is_doubtful"] is False
     assert "No threshold is suggested: only" in capsys.readouterr().err
     assert called("--threshold", "auto", "--out", "none.tsv") == 2
     assert "no threshold can be suggested" in error(capsys) and not Path("none.tsv").exists()
+
+
+def test_a_doubtful_threshold_is_said_to_be_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    second = [line[::-1] for line in lines("news.en")]  # nothing is a translation
+    (tmp_path / "news.en").write_text("".join(f"{line}\n" for line in second))
+    assert called("--threshold", "auto", "--report-json", "doubt.json", "--out", "auto.tsv") == 0
+    assert "warning: Few pairs stand out from chance" in capsys.readouterr().err
+    assert json.loads(Path("doubt.json").read_text())["is_doubtful"] is True
+    assert called("--report", "--max-overlap", "0.9", "--out", "all.tsv") == 0
+    told = capsys.readouterr().err
+    assert "expected x 100 (doubtful)" in told and "Few pairs stand out" in told and "before filters" in told
 
 
 @pytest.mark.parametrize(
