@@ -63,6 +63,16 @@ class Filters:
     punctuation: bool = False
     languages: bool = False
 
+    @property
+    def protocol(self) -> tuple[str, ...]:
+        """What says which pairs these filters leave."""
+        limits = (("max_length_ratio", self.max_length_ratio), ("max_overlap", self.max_overlap))
+        switches = ("numbers", "punctuation", "languages")
+        return (
+            *(f"{name}:{value:g}" for name, value in limits if value is not None),
+            *(f"same_{name}" for name in switches if getattr(self, name)),
+        )
+
     def open(self, langs: Sequence[str | None]) -> list[Filter]:
         """The filters, the cheap ones first.
 

@@ -66,9 +66,7 @@ def test_the_interval_is_hardly_wider_than_it_must_be() -> None:
     assert normal < high - low < 1.5 * normal
 
 
-@pytest.mark.parametrize(
-    "shares", [(0.5, 0.5, 0.5, 0.5), (0.99, 0.9, 0.5, 0.1), (1.0, 1.0, 1.0, 1.0), (0.3, 0.3, 0.3, 0.3), (1, 1, 0.7, 0)]
-)
+@pytest.mark.parametrize("shares", [(0.99, 0.9, 0.5, 0.1), (1.0, 1.0, 1.0, 1.0), (0.3, 0.3, 0.3, 0.3), (1, 1, 0.7, 0)])
 def test_intervals_hold_the_truth(shares: tuple[float, ...]) -> None:
     sizes, judged = np.array([4000, 500, 500, 5000]), np.array([20, 20, 20, 20])
     rng = np.random.default_rng(1)
