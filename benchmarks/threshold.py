@@ -91,7 +91,7 @@ def make_case(name: str, encoder: str, share: float, x: np.ndarray, y: np.ndarra
 
 
 def by_mixture(case: Case) -> float | None:
-    return advise(case.found).threshold
+    return advise(case.found, case.scores).threshold
 
 
 def by_scores_alone(case: Case) -> float | None:
@@ -165,14 +165,11 @@ def print_expectations(cases: Sequence[Case]) -> None:
     """How far the expected number of translations and F1 are from the truth, at the suggested threshold."""
     rows: dict[float, list[tuple[float, float]]] = {}
     for case in cases:
-        advice = advise(case.found)
+        advice = advise(case.found, case.scores)
         if advice.threshold is None:
             continue
         n = np.count_nonzero(case.scores >= advice.threshold)
-        above = advice.correct_above(advice.threshold)
-        mutual = np.count_nonzero(advice.scores >= advice.threshold)
-        f1 = 200 * above / (mutual + advice.n_correct)
-        rows.setdefault(case.share, []).append((f1, case.f1[n - 1] if n else 0))
+        rows.setdefault(case.share, []).append((advice.expected_f1, case.f1[n - 1] if n else 0))
     print("\n| true pairs | expected F1, median | F1, median | expected less F1: 1 of 10 below | 9 of 10 below |")
     print("| ---: | ---: | ---: | ---: | ---: |")
     for share, values in sorted(rows.items()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -113,7 +114,11 @@ def mine(
     ] = None,
     verdicts: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", show_default=False, help="Print precision by threshold from a judged sheet."),
+        typer.Option(
+            metavar="FILE",
+            show_default=False,
+            help="Print precision by threshold from a judged sheet; else the same command, best with its --work-dir.",
+        ),
     ] = None,
     top: Annotated[
         int | None,
@@ -221,9 +226,12 @@ def mine(
             raise InputError("no advice on thresholds within documents; leave out --documents, or the advice")
     if documents and backend is BackendChoice.faiss:
         raise InputError("the search within documents is exact; leave out --documents, or --backend faiss")
-    sampling = parsed_sampling(sample, sheet, verdicts)
-    # A link stays one: its file is replaced.
-    out = None if out is None or out == Path("-") else Path(os.path.realpath(out))
+    is_streamed = out is None or out == Path("-")
+    of_pairs = {"--threshold": threshold, "--top": top, "--format": format, "--out -": out}
+    sampling = parsed_sampling(sample, sheet, verdicts, of_pairs if is_streamed else {})
+    # Links stay: the files that they lead to are replaced.
+    out = None if out is None or is_streamed else Path(os.path.realpath(out))
+    report_json = None if report_json is None else Path(os.path.realpath(report_json))
     sides = [bitext.files_of([source, *(src or [])]), bitext.files_of([target, *(trg or [])])]
     inputs = [
         job.Input(
@@ -233,8 +241,10 @@ def mine(
     ]
     langs = [side.lang for side in inputs]
     form, written = formats.chosen_format(format, out, langs)
-    bitext.check_places(sides, [*written, *(file for file in (report_json, sheet) if file is not None)], work_dir)
-    filters = Filters(max_length_ratio, max_overlap, same_numbers, same_punctuation, check_languages).open(langs)
+    others = [(name, file) for name, file in (("--report-json", report_json), ("--sheet", sheet)) if file is not None]
+    bitext.check_places(sides, [*(("--out", file) for file in written), *others], work_dir, verdicts)
+    filtering = Filters(max_length_ratio, max_overlap, same_numbers, same_punctuation, check_languages)
+    filters = filtering.open(langs)
     spec = check_spec(encoder)
     searching = job.Searching(neighbours, margin.value, retrieval.value, backend.value)
     storing = job.Storing(vectors.value, cache_dir, has_cache=work_dir is None)
@@ -255,21 +265,39 @@ def mine(
                 encoded = job.encode(begun, inputs, model, progress)
             mined = job.search(encoded, texts, searching, work, progress, advice=is_advised)
         if mined.evidence is not None:
-            least = advised(mined.evidence, mined.scores, report, report_json, least, is_auto=threshold == AUTO)
+            least = advised(
+                mined.evidence,
+                mined.scores,
+                least,
+                is_auto=threshold == AUTO,
+                report=report,
+                report_json=report_json,
+                has_filters=bool(filters),
+            )
         protocol = f"k:{neighbours}|margin:{margin.value}|retrieval:{retrieval.value}|backend:{progress.backend}"
-        if sampling is not None:
-            sampled(sampling, mined, texts, model, protocol.rpartition("|")[0])
+        if sampling is not None:  # of the pairs that may be written, which are filtered once
+            kept, left_out = job.select(mined, texts, job.Choice(), filters)
+            told = "|".join([protocol.rpartition("|")[0], *filtering.protocol])
+            sampled(sampling, kept, texts, model, told)
             if not written:
+                _say_left_out(left_out)
                 return
-        chosen, left_out = job.select(mined, texts, job.Choice(least, top), filters)
+            chosen, _ = job.select(kept, texts, job.Choice(least, top), [])
+        else:
+            chosen, left_out = job.select(mined, texts, job.Choice(least, top), filters)
         pairs = formats.Bitext(chosen.rows, chosen.scores, texts, langs)
         if written:
             formats.write_bitext(form, written, pairs)
         else:  # a program reads the sentences as they are; a terminal would do what is in them
             for block in formats.stream_of(form, pairs):
                 typer.echo(terminal(block.decode()) if sys.stdout.isatty() else block, nl=False)
-    if filters:
-        say("left out: " + ", ".join(f"{n:,} by {name}" for name, n in left_out.items()))
+    _say_left_out(left_out)
     say(f"{len(mined):,} pairs mined, {len(chosen):,} written ({protocol}{'|documents' if documents else ''})")
     if work_dir is not None:
         say(f"{work_dir} keeps texts, vectors and neighbours for another run on the same files; remove it when done")
+
+
+def _say_left_out(counts: Mapping[str, int]) -> None:
+    """What each filter has left out; nothing without filters."""
+    if counts:
+        say("left out: " + ", ".join(f"{n:,} by {name}" for name, n in counts.items()))

@@ -30,25 +30,36 @@ def parsed_threshold(text: str | None) -> float | None:
 
 
 def advised(
-    found: Evidence, scores: Floats, report: bool, report_json: Path | None, threshold: float | None, *, is_auto: bool
+    found: Evidence,
+    scores: Floats,
+    threshold: float | None,
+    *,
+    is_auto: bool,
+    report: bool,
+    report_json: Path | None,
+    has_filters: bool,
 ) -> float | None:
     """The threshold that counts: the given one, or with `is_auto` the suggested one. Prints and writes the report.
+
+    scores: (p,), of all pairs that were mined, descending.
 
     Raises:
         InputError: none can be suggested.
     """
     from harness.mining.advice import advise
-    from harness.report.mining import advice_json, advice_table
+    from harness.report.mining import DOUBT, advice_json, advice_table
     from harness.report.render import render
 
-    advice = advise(found)
+    advice = advise(found, scores)
     if report:
-        say(render(advice_table(advice, scores, found.margin), "table", width=120).rstrip())
+        say(render(advice_table(advice, found.margin, has_filters=has_filters), "table", width=120).rstrip())
     if report_json is not None:
-        write_atomically(report_json, (advice_json(advice, scores, found.margin) + "\n").encode())
+        write_atomically(report_json, (advice_json(advice, found.margin) + "\n").encode())
     if not is_auto:
         return threshold
     if advice.threshold is None:
         raise InputError(f"no threshold can be suggested ({advice.reason}); judge a sample, or give --threshold X")
     say(f"threshold {advice.threshold:g}: the highest expected F1, from the scores alone")
+    if advice.is_doubtful and not report:
+        say(f"warning: {DOUBT}")
     return advice.threshold

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,14 +26,23 @@ class Sampling:
     review: ReviewFile | None = None
 
 
-def parsed_sampling(sample: int | None, sheet: Path | None, verdicts: Path | None) -> Sampling | None:
+def parsed_sampling(
+    sample: int | None, sheet: Path | None, verdicts: Path | None, of_pairs: Mapping[str, object]
+) -> Sampling | None:
     """The sampling of these options; None where there is none.
+
+    of_pairs: values by option of what has no effect where no pairs are written; empty where they are.
 
     Raises:
         InputError: options that do not go together, a sheet that exists, or one to read that is none.
     """
     from harness.review.sheet import check_new, read_review
 
+    what = "--verdicts" if verdicts is not None else "--sample"
+    if what == "--verdicts" or sample is not None:
+        for option, value in of_pairs.items():
+            if value is not None:
+                raise InputError(f"{option} has no effect with {what} alone; leave it out, or give --out FILE")
     if verdicts is not None:
         if sample is not None or sheet is not None:
             raise InputError("--verdicts reads a sheet that --sample has written; leave out --sample and --sheet")
@@ -50,6 +59,8 @@ def parsed_sampling(sample: int | None, sheet: Path | None, verdicts: Path | Non
 def sampled(sampling: Sampling, mined: Mined, texts: Sequence[Sentences], model: Encoder, protocol: str) -> None:
     """Write the sheet, or print what the verdicts say.
 
+    mined: the pairs that filters leave.
+
     Raises:
         InputError: nothing was mined; the sheet is of other pairs, or a line of it was changed.
     """
@@ -59,7 +70,7 @@ def sampled(sampling: Sampling, mined: Mined, texts: Sequence[Sentences], model:
 
     positions = drawn(mined.scores, sampling.per_band)
     if not len(positions):
-        raise InputError("no pairs were mined; there is nothing to judge")
+        raise InputError("no pairs were mined, or filters left none; there is nothing to judge")
     candidates = described(positions, mined.rows, mined.scores, texts)
     origin = {"encoder": model.name, "fingerprint": model.fingerprint, "protocol": protocol}
     origin |= {"mined": str(len(mined)), "sample": str(sampling.per_band), "pairs": str(len(candidates))}

@@ -13,6 +13,7 @@ another behind it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,12 +64,14 @@ class Advice:
         reason: why there is none; else empty.
         scores: (m,), of the pairs that are each other's best, descending.
         correct: (m,), the probability that such a pair is a translation; it falls with the score.
+        mined: (p,), scores of all pairs that count, descending; those that are not each other's best count as wrong.
     """
 
     threshold: float | None
     reason: str
     scores: Floats
     correct: Floats
+    mined: Floats
 
     @property
     def n_correct(self) -> float:
@@ -80,8 +83,13 @@ class Advice:
         """Expected F1 x 100 at the suggested threshold; NaN without one."""
         if self.threshold is None:
             return float("nan")
-        n = np.count_nonzero(self.scores >= self.threshold)
+        n = np.count_nonzero(self.mined >= self.threshold)
         return 200 * self.correct_above(self.threshold) / (n + self.n_correct)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether what is suggested is to be doubted, as is all else that is expected."""
+        return bool(self.expected_f1 < DOUBTFUL)  # never without a threshold: NaN
 
     def correct_above(self, threshold: float) -> float:
         """How many translations are expected with at least this score."""
@@ -144,24 +152,30 @@ def _best_without(
     return best, scores
 
 
-def advise(found: Evidence) -> Advice:
-    """The threshold with the highest expected F1 among the pairs that are each other's best, and what it rests on."""
+def advise(found: Evidence, mined: Floats | None = None) -> Advice:
+    """The threshold with the highest expected F1, and what it rests on.
+
+    mined: (p,), descending, scores of the pairs that are written; None: those that are each other's best.
+    """
     scores, observed = _scale(found.mutual, found.margin)
     _, chance = _scale(found.chance, found.margin)
-    if min(len(observed), len(chance)) < _ENOUGH:
-        reason = f"only {len(observed):,} pairs are each other's best; {_ENOUGH} or more are needed"
-        return Advice(None, reason, scores, np.zeros(len(scores)))
+    mined = scores if mined is None else mined
+    nothing = partial(Advice, None, scores=scores, mined=mined)
+    if (fewest := min(len(observed), len(chance))) < _ENOUGH:
+        reason = f"only {fewest:,} pairs are each other's best, or by chance; {_ENOUGH} or more of both are needed"
+        return nothing(reason, correct=np.zeros(len(scores)))
     if not chance.std() > 0 or not observed.std() > 0:
-        return Advice(None, "all scores are equal", scores, np.zeros(len(scores)))
+        return nothing("all scores are equal", correct=np.zeros(len(scores)))
     correct = fitted(observed, chance).probabilities(observed)
     expected = np.cumsum(correct)
     if expected[-1] < _FEWEST:
         reason = "no pairs stand out from matches by chance: none are translations, or many have near duplicates"
-        return Advice(None, reason, scores, correct)
-    f1 = 2 * expected / (np.arange(1, len(scores) + 1) + expected[-1])
+        return nothing(reason, correct=correct)
+    n_above = np.searchsorted(-mined, -scores, side="right")
+    f1 = 2 * expected / (n_above + expected[-1])
     best = int(f1.argmax())
-    threshold = (scores[best] + scores[min(best + 1, len(scores) - 1)]) / 2
-    return Advice(round(float(threshold), 4), "", scores, correct)
+    below = min(int(n_above[best]), len(mined) - 1)
+    return Advice(round(float(scores[best] + mined[below]) / 2, 4), "", scores, correct, mined)
 
 
 def _scale(scores: Floats, margin: Margin) -> tuple[Floats, Floats]:

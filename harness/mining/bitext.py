@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections.abc import Sequence
@@ -67,16 +68,23 @@ def files_of(places: Sequence[Path]) -> list[Path]:
     return files
 
 
-def check_places(sides: Sequence[Sequence[Path]], written: Sequence[Path], work: Path | None) -> None:
+def check_places(
+    sides: Sequence[Sequence[Path]],
+    written: Sequence[tuple[str, Path]],
+    work: Path | None = None,
+    review: Path | None = None,
+) -> None:
     """Check the files and folders of a mining, before anything is read.
 
     sides: the files of both.
-    written: the files to write, links resolved.
+    written: the files to write, each with the option that names it.
     work: the folder of the job, if one is given.
+    review: a sheet that is read, if one is.
 
     Raises:
-        InputError: a file is given for both sides, a file to write is one of them or no ordinary file, a place cannot
-            be written, or a pipe is to be read again from `work`.
+        InputError: a file is given for both sides, a file to write is one that is read, one of the job's folder, one
+            that is written already or no ordinary file, a place cannot be written, or a pipe is to be read again from
+            `work`.
     """
     seen: dict[tuple[int, int], int] = {}
     for number, path in ((number, path) for number, files in enumerate(sides) for path in files):
@@ -89,11 +97,19 @@ def check_places(sides: Sequence[Sequence[Path]], written: Sequence[Path], work:
             raise InputError(f"{path} cannot be read again, as it is no file; leave out --work-dir, or give a file")
     if work is not None:
         _check_writable(work, work)
-    for out in written:
+    given = [*(path for files in sides for path in files), *([] if review is None else [review])]
+    options: dict[Path, str] = {}
+    for option, path in written:
+        out = Path(os.path.realpath(path))
         if out.is_symlink() or (out.exists() and not out.is_file()):  # still a link: one of a circle
-            raise InputError(f"--out {out} is no ordinary file; name one, or - for standard output")
-        if out.exists() and any(out.samefile(path) for files in sides for path in files):
-            raise InputError(f"--out {out} would replace a file that is mined; name another")
+            raise InputError(f"{option} {out} is no ordinary file; name one")
+        if out.exists() and any(out.samefile(path) for path in given if path.exists()):
+            raise InputError(f"{option} {out} would replace a file that is mined or read; name another")
+        if work is not None and out.is_relative_to(Path(os.path.realpath(work))):
+            raise InputError(f"{option} {out} is in the folder of --work-dir; name a file elsewhere")
+        if out in options:
+            raise InputError(f"{options[out]} and {option} both name {out}; give two files")
+        options[out] = option
         _check_writable(out.parent, out)
 
 

@@ -11,6 +11,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,14 @@ from harness.mining.search import Ints
 Keep = Callable[[str, str], bool]
 
 _WORD = re.compile(r"[^\W\d_]+")
-# Digits with what stands between groups of them or before decimals, in any script: 1,000.50 - 1.000,50 - 1 000,50.
-_NUMBER = re.compile(r"\d+(?:[.,'’٫٬\u00a0\u2009\u202f]\d+)*")
+# In any script. With blanks between groups of three digits (1 000,50), or with what else stands between groups of them
+# or before decimals (1,000.50 - 1.000,50).
+_NUMBER = re.compile(r"\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3}(?!\d))+(?:[.,٫]\d+)?|\d+(?:[.,'’٫٬]\d+)*")
+_DECIMALS = re.compile(r"[.,٫](\d+)$")
 _CLOSING = "\"'”’»›)]}」』）】*_"
-# Ideographic, Arabic, Devanagari, Greek, Armenian and Ethiopic marks by what they say.
+# Ideographic, Arabic, Greek, Armenian and Ethiopic marks by what they say.
 _MARKS = {
-    **dict.fromkeys("?？؟⸮;՞፧", "question"),
+    **dict.fromkeys("?？؟⸮\u037e՞፧", "question"),
     **dict.fromkeys("!！՜", "exclamation"),
     **dict.fromkeys(":：", "colon"),
 }
@@ -60,6 +63,16 @@ class Filters:
     punctuation: bool = False
     languages: bool = False
 
+    @property
+    def protocol(self) -> tuple[str, ...]:
+        """What says which pairs these filters leave."""
+        limits = (("max_length_ratio", self.max_length_ratio), ("max_overlap", self.max_overlap))
+        switches = ("numbers", "punctuation", "languages")
+        return (
+            *(f"{name}:{value:g}" for name, value in limits if value is not None),
+            *(f"same_{name}" for name in switches if getattr(self, name)),
+        )
+
     def open(self, langs: Sequence[str | None]) -> list[Filter]:
         """The filters, the cheap ones first.
 
@@ -75,7 +88,7 @@ class Filters:
                 raise InputError(f"--max-length-ratio is 1 or more, not {ratio:g}")
             filters.append(Filter("length ratio", lambda x, y: length_ratio(x, y) <= ratio))
         if self.punctuation:
-            filters.append(Filter("punctuation", lambda x, y: closing_mark(x) == closing_mark(y)))
+            filters.append(Filter("punctuation", partial(_is_marked_alike, langs)))
         if self.numbers:
             filters.append(Filter("numbers", lambda x, y: numbers(x) == numbers(y)))
         if (overlap := self.max_overlap) is not None:
@@ -107,19 +120,40 @@ def word_overlap(x: str, y: str) -> float:
 
 
 def numbers(text: str) -> Counter[str]:
-    """The numbers of a sentence, as ASCII digits without separators and leading zeros; how often each stands there."""
-    found = (re.sub(r"\D", "", match[0]) for match in _NUMBER.finditer(text))
-    return Counter("".join(str(unicodedata.decimal(digit)) for digit in digits).lstrip("0") or "0" for digits in found)
+    """The numbers of a sentence, in ASCII digits without separators and leading zeros; how often each stands there.
+
+    What comes last behind a point or comma are decimals, but for three digits: those are thousands (`1.500`).
+    """
+    return Counter(_canonical(match[0]) for match in _NUMBER.finditer(text))
 
 
-def closing_mark(text: str) -> str:
+def _canonical(number: str) -> str:
+    decimals = _DECIMALS.search(number)
+    whole, rest = number, ""
+    if decimals is not None and len(decimals[1]) != 3:
+        whole, rest = number[: decimals.start()], f".{_ascii(decimals[1])}"
+    return (_ascii(whole).lstrip("0") or "0") + rest
+
+
+def _ascii(digits: str) -> str:
+    return "".join(str(unicodedata.decimal(digit)) for digit in re.sub(r"\D", "", digits))
+
+
+def closing_mark(text: str, lang: str | None = None) -> str:
     """What the mark at the end of a sentence says: question, exclamation, colon, or empty for a full stop and for none.
 
-    Closing quotes and brackets behind it are passed over; of several marks (`?!`) a question mark decides.
+    Closing quotes and brackets behind it are passed over; of several marks (`?!`) a question mark decides. A semicolon
+    is a question mark in Greek (`el`) alone.
     """
     text = text.rstrip().rstrip(_CLOSING).rstrip()
+    if lang == "el":
+        text = text.replace(";", "\u037e")
     marks = {_MARKS.get(mark, "") for mark in text[len(text.rstrip("".join(_MARKS))) :]}
     return next((mark for mark in ("question", "exclamation", "colon") if mark in marks), "")
+
+
+def _is_marked_alike(langs: Sequence[str | None], x: str, y: str) -> bool:
+    return closing_mark(x, langs[0]) == closing_mark(y, langs[1])
 
 
 def language_filter(langs: Sequence[str | None]) -> Keep:

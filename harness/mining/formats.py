@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any, cast
 
-from harness.core.compressed import plain_name
+from harness.core.compressed import packing_of, plain_name
 from harness.core.errors import InputError, MissingExtraError, unknown_name
 from harness.core.escaping import json_text, xml_text
 from harness.core.files import replacing, writing
@@ -131,7 +131,7 @@ def chosen_format(name: str | None, out: Path | None, langs: Sequence[str | None
     out: None for standard output, which takes streams of text alone.
 
     Raises:
-        InputError: an unknown format, or one that is not for standard output.
+        InputError: an unknown format, one that is not for standard output, a folder, or a packing but `.gz`.
         MissingExtraError: Parquet without pyarrow.
     """
     if name is None:
@@ -143,9 +143,14 @@ def chosen_format(name: str | None, out: Path | None, langs: Sequence[str | None
         if name not in _STREAMS:
             raise InputError(f"the format {name} is not for standard output; name a file with --out")
         return name, ()
+    if out.is_dir():
+        raise InputError(f"--out {out} is a folder and no ordinary file; name one")
+    packing = packing_of(out)
+    if packing and name == "parquet":
+        raise InputError(f"Parquet is compressed in itself; leave {packing} out of the name of --out")
+    if packing not in ("", ".gz"):
+        raise InputError(f"--out {out}: only .gz is written; name it so, or leave {packing} out")
     if name == "parquet":
-        if out.suffix == ".gz":
-            raise InputError("Parquet is compressed in itself; leave .gz out of the name of --out")
         try:
             import pyarrow.parquet  # noqa: F401
         except ImportError:
@@ -154,7 +159,6 @@ def chosen_format(name: str | None, out: Path | None, langs: Sequence[str | None
         return name, (out,)
     first, second = langs
     endings = (first or "src", second or "trg") if first != second else ("src", "trg")
-    packing = ".gz" if out.suffix == ".gz" else ""
     return name, tuple(out.with_name(f"{out.name.removesuffix(packing)}.{ending}{packing}") for ending in endings)
 
 
@@ -191,7 +195,7 @@ def _lines(bitext: Bitext, side: int) -> Iterator[bytes]:
 
 def _packed(stack: ExitStack, path: Path) -> IO[bytes]:
     stream = stack.enter_context(replacing(path))
-    if path.suffix != ".gz":
+    if packing_of(path) != ".gz":
         return stream
     # Without the time of day and the temporary name in the archive: equal pairs, equal files.
     packed = gzip.GzipFile(filename="", fileobj=stream, mode="wb", mtime=0)

@@ -80,10 +80,24 @@ def test_the_suggested_threshold_is_taken(capsys: pytest.CaptureFixture[str]) ->
 def test_no_advice_where_there_is_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for name in ("news.de", "news.en"):
         (tmp_path / name).write_text("".join(line + "\n" for line in lines(name)[:20]))
-    assert called("--report", "--out", "all.tsv") == 0
+    assert called("--report", "--report-json", "few.json", "--out", "all.tsv") == 0
+    told = json.loads(Path("few.json").read_text())
+    assert {entry[key] for entry in told["thresholds"] for key in ("precision", "recall", "f1")} == {None}
+    assert told["suggested_threshold"] is None and told["is_doubtful"] is False
     assert "No threshold is suggested: only" in capsys.readouterr().err
     assert called("--threshold", "auto", "--out", "none.tsv") == 2
     assert "no threshold can be suggested" in error(capsys) and not Path("none.tsv").exists()
+
+
+def test_a_doubtful_threshold_is_said_to_be_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    second = [line[::-1] for line in lines("news.en")]  # nothing is a translation
+    (tmp_path / "news.en").write_text("".join(f"{line}\n" for line in second))
+    assert called("--threshold", "auto", "--report-json", "doubt.json", "--out", "auto.tsv") == 0
+    assert "warning: Few pairs stand out from chance" in capsys.readouterr().err
+    assert json.loads(Path("doubt.json").read_text())["is_doubtful"] is True
+    assert called("--report", "--max-overlap", "0.9", "--out", "all.tsv") == 0
+    told = capsys.readouterr().err
+    assert "expected x 100 (doubtful)" in told and "Few pairs stand out" in told and "before filters" in told
 
 
 @pytest.mark.parametrize(
@@ -97,7 +111,18 @@ def test_no_advice_where_there_is_none(capsys: pytest.CaptureFixture[str], tmp_p
         (["--report", "--documents"], "within documents"),
         (["--format", "tmy"], "did you mean 'tmx'"),
         (["--format", "moses"], "not for standard output"),
+        (["--format", "moses", "--out", ".."], "is a folder"),
+        (["--out", "pairs.tsv.zst"], "only .gz is written"),
+        (["--out", "pairs.parquet.xz"], "compressed in itself"),
+        (["--out", "same", "--report-json", "same"], "--out and --report-json both name"),
+        (["--out", "same", "--sample", "3", "--sheet", "same"], "--out and --sheet both name"),
+        (["--out", "work/x.text", "--work-dir", "work"], "in the folder of --work-dir"),
+        (["--verdicts", "news.de", "--out", "news.de"], "no column"),
+        (["--sample", "3", "--sheet", "new.tsv", "--threshold", "auto"], "--threshold has no effect with --sample"),
+        (["--sample", "3", "--sheet", "new.tsv", "--out", "-"], "--out - has no effect with --sample"),
+        (["--verdicts", "news.de", "--top", "3"], "--top has no effect with --verdicts"),
         (["--format", "moses", "--out", "news"], "would replace a file that is mined"),
+        (["--report-json", "news.de"], "--report-json /"),
         (["--report-json", "news.de"], "would replace a file that is mined"),
         (["--max-length-ratio", "0.5"], "1 or more"),
         (["--max-overlap", "2"], "from 0 to 1"),
@@ -183,10 +208,31 @@ def test_a_sample_is_judged(capsys: pytest.CaptureFixture[str]) -> None:
         assert float(low) - 0.1 <= 100 * n_correct(above) / n <= float(high) + 0.1
 
     capsys.readouterr()
+    before = Path("sheet.tsv").read_bytes()
+    assert called("--verdicts", "sheet.tsv", "--out", "sheet.tsv") == 2
+    assert "would replace" in error(capsys) and Path("sheet.tsv").read_bytes() == before
+    assert called("--verdicts", "sheet.tsv", "--same-numbers") == 2
+    assert "protocol is" in error(capsys)
     assert called("--verdicts", "sheet.tsv", "--margin", "distance") == 2
     assert "protocol is" in error(capsys)
     assert called("--sample", "8", "--sheet", "sheet.tsv") == 2
     assert "exists" in error(capsys)
+
+
+def test_the_sample_is_of_the_pairs_that_filters_leave(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    second = [line + (" 17" if number % 2 else "") for number, line in enumerate(lines("news.en"))]
+    (tmp_path / "news.en").write_text("".join(f"{line}\n" for line in second))
+    options = ["--same-numbers", "--max-overlap", "0.5"]
+    assert called(*options, "--sample", "1000", "--sheet", "sheet.tsv") == 0
+    assert re.search(r"^left out: \d\d+ by numbers, 0 by overlap$", capsys.readouterr().err, re.MULTILINE)
+    sheet = Path("sheet.tsv").read_text("utf-8-sig")
+    assert "|max_overlap:0.5|same_numbers\n" in sheet
+    assert called(*options, "--out", "pairs.tsv") == 0
+    in_sheet = {tuple(row.split("\t")[3:5]) for row in sheet.splitlines() if row[0].isdigit()}
+    assert in_sheet == {tuple(line.split("\t")[1:]) for line in lines("pairs.tsv")}
+    # Of one run, the sheet and the pairs.
+    assert called(*options, "--sample", "3", "--sheet", "few.tsv", "--threshold", "1.2", "--out", "both.tsv") == 0
+    assert lines("both.tsv") == [line for line in lines("pairs.tsv") if float(line.split("\t")[0]) >= 1.2]
 
 
 def test_languages_are_checked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

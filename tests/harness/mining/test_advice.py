@@ -11,6 +11,7 @@ from harness.core.errors import InputError
 from harness.mining import nearest, normalise
 from harness.mining.advice import DOUBTFUL, Evidence, Mixture, advise, check_margin, evidence, fitted
 from harness.mining.margin import best_threshold, matched
+from harness.report.mining import expectations
 
 
 def planted(share: float, n: int, seed: int, noise: float = 0.7) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -86,6 +87,24 @@ def test_the_suggestion_is_near_the_best_threshold(share: float, most: float, ma
         assert advice.n_correct == pytest.approx(correct.sum(), rel=0.25)
 
 
+@pytest.mark.parametrize("retrieval", ["max", "forward", "backward", "intersect"])
+@pytest.mark.parametrize("share", [0.1, 0.9])
+def test_no_threshold_of_the_report_is_better_than_the_suggested_one(retrieval: str, share: float) -> None:
+    """The report counts all pairs that are mined, also those that are not each other's best."""
+    x, y, _ = planted(share, 1200, seed=11, noise=1.0)
+    of_x, of_y = nearest(x, y, 4)
+    _, scores = matched(of_x, of_y, "ratio", retrieval)  # type: ignore[arg-type]
+    advice = advise(evidence(of_x, of_y), scores)
+    f1 = {entry["threshold"]: entry["f1"] for entry in expectations(advice) if not np.isnan(entry["f1"])}
+    assert advice.threshold is not None and max(f1.values()) <= f1[advice.threshold] + 0.05
+    assert advice.expected_f1 == pytest.approx(f1[advice.threshold])
+    n = np.count_nonzero(scores >= advice.threshold)
+    best = max(
+        200 * advice.correct_above(score) / (np.count_nonzero(scores >= score) + advice.n_correct) for score in scores
+    )
+    assert n and advice.expected_f1 == pytest.approx(best, abs=0.05)
+
+
 def test_no_translations_no_flood() -> None:
     """Where nothing is a translation, nearly nothing is expected."""
     x, y, _ = planted(0.0, 1500, seed=5)
@@ -97,7 +116,7 @@ def test_no_translations_no_flood() -> None:
 def test_too_little_to_go_by() -> None:
     x, y, _ = planted(0.5, 50, seed=1)
     few = advise(evidence(*nearest(x, y, 4)))
-    assert few.threshold is None and "100 or more are needed" in few.reason
+    assert few.threshold is None and "100 or more of both are needed" in few.reason
     assert few.correct_above(0) == 0
     short = evidence(*nearest(x[:2], y[:2], 4))
     assert len(short.mutual) == 0 and advise(short).threshold is None

@@ -15,7 +15,15 @@ from harness.mining.filters import Filter, Filters, closing_mark, filtered, leng
     ("x", "y", "is_same"),
     [
         ("1,000.50 dollars", "1.000,50 Dollar", True),
-        ("1 000 Euro", "1\u00a0000 Euro", False),  # a plain blank separates two numbers
+        ("1 000 Euro", "1\u00a0000 Euro", True),
+        ("4 000 000,5 km", "4,000,000.5 km", True),
+        ("in 2019 100 people", "2019: 100", True),  # no group of three before the blank
+        ("5 12", "512", False),
+        ("10.5 %", "105 %", False),
+        ("10.5 %", "10,5 %", True),
+        ("0.25", "0,25", True),
+        ("٠٫٥", "0.5", True),
+        ("1.2.3", "123", False),
         ("1\u202f000 Euro", "1,000 euros", True),
         ("in 2019 and 2020", "2020 und 2019", True),
         ("in 2019", "2020", False),
@@ -43,6 +51,13 @@ def test_numbers(x: str, y: str, is_same: bool) -> None:
 )
 def test_closing_mark(text: str, mark: str) -> None:
     assert closing_mark(text) == mark
+
+
+def test_a_semicolon_is_a_question_in_greek_alone() -> None:
+    assert closing_mark("Wait;") == closing_mark("Wait;", "en") == ""
+    assert closing_mark("Γιατί;", "el") == closing_mark("Γιατί\u037e") == "question"
+    (only,) = Filters(punctuation=True).open(("el", "en"))
+    assert only.keep("Γιατί;", "Why?") and not only.keep("Γιατί;", "Why;")
 
 
 def test_overlap_by_hand() -> None:

@@ -129,7 +129,8 @@ def test_the_name_says_the_format() -> None:
     assert named("a", "moses") == ("moses", ["a.de", "a.en"])
     assert chosen_format("moses", Path("a"), (None, None))[1] == (Path("a.src"), Path("a.trg"))
     assert chosen_format("moses", Path("a"), ("en", "en"))[1] == (Path("a.src"), Path("a.trg"))
-    for wrong in ((None, "moses"), (None, "parquet"), ("a.parquet.gz", "parquet"), ("a", "tmy")):
+    packed = [("a.parquet.gz", "parquet"), ("a.parquet.zst", None), ("a.xz", "moses"), ("a.tsv.zst", None)]
+    for wrong in ((None, "moses"), (None, "parquet"), ("a", "tmy"), *packed):
         with pytest.raises(InputError):
             named(*wrong)
 

@@ -45,6 +45,27 @@ def test_one_stratum_is_the_interval_of_clopper_and_pearson_or_wider() -> None:
     assert all(np.isnan(stratified(np.array([10, 10]), np.array([5, 0]), np.array([5, 0]))))
 
 
+@given(st.lists(st.integers(3, 10**6), min_size=1, max_size=10), st.booleans())
+def test_all_verdicts_alike_are_certain_of_one_end_alone(sizes: list[int], is_good: bool) -> None:
+    """The weights of many sizes do not sum to exactly 1."""
+    judged = np.full(len(sizes), 3)
+    share, low, high = stratified(np.array(sizes), judged, judged * is_good)
+    assert share == is_good
+    if max(sizes) == 3:
+        assert low == high == share
+    else:
+        assert (0.0 < low < high == 1.0) if is_good else (low == 0.0 < high < 1.0)
+
+
+def test_the_interval_is_hardly_wider_than_it_must_be() -> None:
+    """Ten even bands of ten, against 1.96 standard errors both ways: every point of width costs verdicts."""
+    sizes, judged, good = np.full(10, 1000), np.full(10, 10), np.array([10, 10, 10, 10, 9, 7, 5, 2, 0, 0])
+    _, low, high = stratified(sizes, judged, good)
+    shares = good / judged
+    normal = 2 * 1.96 * np.sqrt((shares * (1 - shares) / judged).sum()) / 10
+    assert normal < high - low < 1.5 * normal
+
+
 @pytest.mark.parametrize("shares", [(0.99, 0.9, 0.5, 0.1), (1.0, 1.0, 1.0, 1.0), (0.3, 0.3, 0.3, 0.3), (1, 1, 0.7, 0)])
 def test_intervals_hold_the_truth(shares: tuple[float, ...]) -> None:
     sizes, judged = np.array([4000, 500, 500, 5000]), np.array([20, 20, 20, 20])
