@@ -63,14 +63,21 @@ VectorsOption = Annotated[
 
 @contextmanager
 def opened(
-    choice: EngineChoice, address: str | None, cpus: int | None, gpus: float, cache: Path | None
+    choice: EngineChoice,
+    address: str | None,
+    cpus: int | None,
+    gpus: float,
+    shared: Path | None,
+    *,
+    name: str = "cache folder",
+    remedy: str = "",
 ) -> Iterator[Engine | None]:
     """The engine of a command for the time of a `with` block; None where it is this process.
 
-    cache: the cache folder that all nodes must see, if they must.
+    shared: the folder that all nodes must see, if they must. name: what it is. remedy: what else to do.
 
     Raises:
-        InputError: options of a cluster without one; there is no cluster, or a node does not see the cache folder.
+        InputError: options of a cluster without one; there is no cluster, or a node does not see the folder.
         MissingExtraError: Ray is not installed.
     """
     if choice is EngineChoice.local:
@@ -90,9 +97,9 @@ def opened(
         say(f"ray: {engine.places} workers of {cpus or n_threads()} CPUs, {gpus:g} GPUs and {n_threads()} threads each")
         for difference in differences(nodes_of(ray)):
             say(f"warning: {difference}")
-        if cache is not None and (blind := blind_nodes(ray, cache)):
+        if shared is not None and (blind := blind_nodes(ray, shared)):
             nodes = "; ".join(f"{node}: {why}" for node, why in blind.items())
-            raise InputError(f"the cache folder {cache} is not seen by all nodes ({nodes}); {REMEDY}")
+            raise InputError(f"the {name} {shared} is not seen by all nodes ({nodes}); {remedy or REMEDY}")
         yield engine
 
 

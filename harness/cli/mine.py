@@ -7,12 +7,16 @@ import sys
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli import say
+from harness.cli.engine import AddressOption, CpusOption, EngineChoice, EngineOption, GpusOption, opened
 from harness.cli.options import BatchSizeOption, CacheDirOption, DeviceOption, OneEncoderOption, ThreadsOption
+
+if TYPE_CHECKING:
+    from harness.encoders.encoder import Encoder
 
 
 class MarginChoice(str, Enum):
@@ -192,6 +196,10 @@ def mine(
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
     threads: ThreadsOption = None,
+    engine: EngineOption = EngineChoice.local,
+    address: AddressOption = None,
+    cpus_per_worker: CpusOption = None,
+    gpus_per_worker: GpusOption = 0.0,
 ) -> None:
     """Mine translations from two sides with one sentence a line, by the margin of their similarity.
 
@@ -201,6 +209,9 @@ def mine(
     Says first what it will take; what takes longer than an hour wants --yes. With --work-dir the same command goes on
     from what is in that folder, and takes vectors and neighbours from there for another threshold or margin; without it
     vectors are kept in the cache, and all else in a temporary folder.
+
+    With --engine ray and a --work-dir that all nodes see, the workers of a cluster encode and search; with equal
+    --threads the pairs are those of one process, byte by byte. Nothing is estimated then.
     """
     from harness.cli.mining_advice import AUTO, advised, parsed_threshold
     from harness.cli.mining_progress import watch_mining
@@ -208,8 +219,10 @@ def mine(
     from harness.core.errors import InputError
     from harness.core.escaping import terminal
     from harness.encoders.registry import check_spec, failures_in_one_line, load_encoder
+    from harness.engine.encoding import Opening
     from harness.mining import bitext, formats, job
     from harness.mining.advice import check_margin
+    from harness.mining.distributed import Remote
     from harness.mining.filters import Filters
     from harness.mining.texts import Reading
     from harness.mining.work import open_work
@@ -248,22 +261,37 @@ def mine(
     spec = check_spec(encoder)
     searching = job.Searching(neighbours, margin.value, retrieval.value, backend.value)
     storing = job.Storing(vectors.value, cache_dir, has_cache=work_dir is None)
-    job.check_backend(searching)
+    if engine is EngineChoice.local:
+        job.check_backend(searching)
+    elif work_dir is None:
+        raise InputError("--engine ray needs a folder that all nodes see; give --work-dir DIR")
+    elif searching.is_approximate:
+        raise InputError("an approximate search is not for --engine ray; leave out --backend faiss, or --engine ray")
+    shared = work_dir.absolute() if work_dir and engine is EngineChoice.ray else None
+    needs = {"name": "folder", "remedy": "give a --work-dir that all nodes share"}
 
-    with open_work(work_dir) as work:
+    with (
+        open_work(work_dir) as work,
+        opened(engine, address, cpus_per_worker, gpus_per_worker, shared, **needs) as workers,
+    ):
         texts = job.read(inputs, Reading(min_length, max_length, dedup, documents), work, say)
         with watch_mining() as progress:
             with failures_in_one_line(str(spec)):
-                model = load_encoder(spec, device=device, batch_size=batch_size)
+                defaults = {"device": device, "batch_size": batch_size}
+                model: Encoder = (
+                    Remote(workers, Opening.of(spec, defaults, []), progress.note)
+                    if workers
+                    else load_encoder(spec, **defaults)
+                )
                 begun = job.begin(texts, inputs, model, storing, work)
-                estimate = job.estimated(begun, texts, inputs, model, searching, work)
+                estimate = None if workers else job.estimated(begun, texts, inputs, model, searching, work)
             if estimate is not None:
                 progress.note(f"estimate: {estimate}")
                 job.check_estimate(estimate, searching, texts, model.dim, work, is_long_agreed=yes)
                 progress.plan(estimate.encoding, estimate.search)
             with failures_in_one_line(str(spec)):
                 encoded = job.encode(begun, inputs, model, progress)
-            mined = job.search(encoded, texts, searching, work, progress, advice=is_advised)
+            mined = job.search(encoded, texts, searching, work, progress, advice=is_advised, engine=workers)
         if mined.evidence is not None:
             least = advised(
                 mined.evidence,

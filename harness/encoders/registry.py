@@ -147,7 +147,11 @@ def load_encoder(spec: str | Spec, **defaults: Any) -> Encoder:
     Raises:
         InputError, MissingExtraError: see `load_sides`; or it encodes queries and documents differently.
     """
-    encoder = load_sides(spec, **defaults)
+    return of_one_side(load_sides(spec, **defaults))
+
+
+def of_one_side(encoder: AnyEncoder) -> Encoder:
+    """An encoder that encodes all texts alike. Raises InputError: it does not."""
     if isinstance(encoder, TwoSided):
         raise InputError(
             f"{encoder.name} has one prompt for queries and another one for documents; give one prompt=... for all"

@@ -222,17 +222,9 @@ def encode_piece(piece: Piece) -> Encoded:
     start = time.perf_counter()
     if piece.folder is not None and not piece.folder.is_dir():
         raise InputError(f"node {platform.node()} does not see the cache folder {piece.folder}; {REMEDY}")
-    try:
-        loaded = _loaded(piece.opening)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        raise LoadError(f"cannot be loaded on node {platform.node()}: {one_line(error)}") from error
+    loaded = _loaded_or_told(piece.opening)
     encoder = full_of(by_side(loaded.encoder)[piece.side])
-    if encoder.fingerprint != piece.fingerprint:
-        raise LoadError(
-            f"has other weights or options on node {platform.node()} ({encoder.fingerprint}, not {piece.fingerprint})"
-        )
+    _check_same(encoder, piece.fingerprint)
     made = make(piece.chunk, encoder, loaded.in_parts(piece.side, encoder))
     stamp = Stamp.here(str(getattr(encoder, "device", "cpu")))
     if stamp.kind != piece.usual:
@@ -245,6 +237,33 @@ def encode_piece(piece: Piece) -> Encoded:
         name = write_shard(piece.folder, encoder, keys, made.vectors, made.effort).path.name
         made = replace(made, vectors=made.vectors[:0])
     return Encoded(name, made, told, stamp, time.perf_counter() - start)
+
+
+def loaded_encoder(opening: Opening, fingerprint: str) -> Encoder:
+    """An encoder that encodes all texts alike, cut or quantised if it is, in this worker, which keeps it.
+
+    Raises:
+        LoadError: the encoder cannot be loaded here, or is another one.
+    """
+    encoder = by_side(_loaded_or_told(opening).encoder)[None]
+    _check_same(encoder, fingerprint)
+    return encoder
+
+
+def _loaded_or_told(opening: Opening) -> _Loaded:
+    try:
+        return _loaded(opening)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise LoadError(f"cannot be loaded on node {platform.node()}: {one_line(error)}") from error
+
+
+def _check_same(encoder: Encoder, fingerprint: str) -> None:
+    if encoder.fingerprint != fingerprint:
+        raise LoadError(
+            f"has other weights or options on node {platform.node()} ({encoder.fingerprint}, not {fingerprint})"
+        )
 
 
 REMEDY = "give a --cache-dir that all nodes share, or --vectors object-store"

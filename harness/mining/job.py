@@ -23,8 +23,10 @@ from harness.encoders.cache import VectorCache
 from harness.encoders.containment import InParts
 from harness.encoders.encoder import Encoder
 from harness.encoders.vectors import EncoderVectors
+from harness.engine.engine import Engine
 from harness.mining import bitext, estimate
 from harness.mining.advice import Evidence, evidence
+from harness.mining.distributed import Remote, nearest_in_tiles, remove_tiles
 from harness.mining.documents import mine_documents
 from harness.mining.encoding import EncodeChunk, Encoding, Kind, by_cache, without_cache
 from harness.mining.estimate import Estimate, duration, gigabytes
@@ -172,9 +174,14 @@ def begin(
     sides = []
     for text, side in zip(texts, inputs, strict=True):  # both, before one of them has taken hours
         bitext.check_encodes(model, text, side.lang, side.files[0], side.option)
-    cached = VectorCache(storing.cache_dir).of(model) if storing.has_cache else None
+    cached = VectorCache(storing.cache_dir).of(model) if storing.has_cache and not isinstance(model, Remote) else None
     for name, text, side in zip("xy", texts, inputs, strict=True):
         encoding = Encoding(work, name, text.sentences, model, storing.kind, side.lang)
+        if isinstance(model, Remote):
+            start = len(text.sentences) - encoding.n_missing
+            encode = model.chunks(text.sentences, side.lang, start, work.folder / "chunks", name)
+            sides.append(Side(encoding, encode, encoding.n_missing))
+            continue
         if cached is None:
             sides.append(Side(encoding, without_cache(model, side.lang), encoding.n_missing))
             continue
@@ -287,8 +294,12 @@ def search(
     watcher: Watcher,
     *,
     advice: bool = False,
+    engine: Engine | None = None,
 ) -> Mined:
-    """All pairs, the best first, and with `advice` what that is taken from. Raises as `harness.mining.margin.mine`."""
+    """All pairs, the best first, and with `advice` what that is taken from. Raises as `harness.mining.margin.mine`.
+
+    engine: does the exact search, but for that within documents; by default this process does.
+    """
     k, margin, retrieval, backend = searching.k, searching.margin, searching.retrieval, searching.backend
     x, y = vectors
     if (bounds := _bounds(texts)) is not None:
@@ -296,7 +307,9 @@ def search(
         return Mined(
             *mine_documents(x, y, bounds, k=k, margin=margin, retrieval=retrieval, backend=backend, on_progress=report)
         )
-    of_x, of_y = nearest_kept(vectors, k, backend, work, watcher.searching)
+    on_engine = partial(nearest_in_tiles, engine, work, x, y, k, backend, watcher.searching) if engine else None
+    of_x, of_y = nearest_kept(vectors, k, backend, work, watcher.searching, on_engine)
+    remove_tiles(work, k)
     return Mined(*matched(of_x, of_y, margin, retrieval), evidence(of_x, of_y, margin) if advice else None)
 
 

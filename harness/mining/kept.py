@@ -22,11 +22,18 @@ _BLOCK = 2048  # rows of a chunk: `harness.mining.approximate.BLOCK`
 
 
 def nearest_kept(
-    vectors: Sequence[Vectors], k: int, backend: Backend, work: WorkDir, on_progress: OnProgress
+    vectors: Sequence[Vectors],
+    k: int,
+    backend: Backend,
+    work: WorkDir,
+    on_progress: OnProgress,
+    search: Callable[[], tuple[Neighbours, Neighbours]] | None = None,
 ) -> tuple[Neighbours, Neighbours]:
     """What `harness.mining.neighbours.nearest` gives for both sides, (n, dim) and (m, dim), kept in `work`.
 
     Exact backends give the same neighbours, and go on from what another of them has finished.
+
+    search: finds the exact ones in another way.
     """
     x, y = vectors
     if backend == "faiss":
@@ -34,7 +41,10 @@ def nearest_kept(
     kept = _files(work, len(x), len(y), x.shape[1], k, backend)
     state = work.folder / f"exact-k{k}.state"
     if any(file.done < file.n for file in kept):
-        found = nearest(x, y, k, backend=backend, checkpoint=state, keep_checkpoint=True, on_progress=on_progress)
+        if search:
+            found = search()
+        else:
+            found = nearest(x, y, k, backend=backend, checkpoint=state, keep_checkpoint=True, on_progress=on_progress)
         for file, neighbours in zip(kept, found, strict=True):
             for start in range(file.done, file.n, _BLOCK):
                 part = slice(start, start + _BLOCK)

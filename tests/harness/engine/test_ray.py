@@ -102,7 +102,13 @@ class Fatal(Batches):
         return super().encode(sentences)
 
 
+class Large(Deadly):
+    name = fingerprint = "large"
+    chunk_size = 2048
+
+
 def batches(): return Batches()
+def large(): return Large()
 def slow(): return Slow()
 def stuck(): return Stuck()
 def deadly(): return Deadly()
@@ -460,3 +466,27 @@ def test_tiles_are_searched_by_workers_of_which_one_is_killed(folder: Path, clus
     for pair in found:
         for one, other in zip(pair, expected, strict=True):
             assert np.array_equal(one.rows, other.rows) and one.similarity.tobytes() == other.similarity.tobytes()
+
+
+@pytest.mark.nightly
+def test_own_text_is_mined_by_workers_of_which_one_is_killed(folder: Path, cluster: Any) -> None:
+    rng = np.random.default_rng(0)
+    for ending in ("de", "en"):
+        letters = rng.integers(ord("a"), ord("z"), size=(18_000, 12), dtype=np.uint8)  # four tiles
+        (folder / f"a.{ending}").write_bytes(b"".join(row.tobytes() + b"\n" for row in letters))
+
+    def mine(to: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [LEADERBOARD, "mine", "a.de", "a.en", "--encoder", "python:mine:large", "--out", f"{to}.tsv"]
+        command += ["--work-dir", to, "--threads", "1", "--yes", *arguments]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240)
+
+    there = mine("there", *on(cluster))
+    assert there.returncode == 0, there.stderr
+    assert_quiet(there.stderr)
+    assert there.stderr.count("2,048 sentences are encoded again: its worker died") == 1
+    assert len({line.split()[0] for line in encoded(folder)}) >= 2  # both nodes took part
+    here = mine("here")
+    assert here.returncode == 0, here.stderr
+    assert (folder / "there.tsv").read_bytes() == (folder / "here.tsv").read_bytes()
+    for name in ("x.float32", "y.float32", "exact-k4.x", "exact-k4.y"):
+        assert (folder / "there" / name).read_bytes() == (folder / "here" / name).read_bytes(), name
