@@ -55,6 +55,10 @@ def outside(text: str) -> str:
 def main() -> None:
     shutil.rmtree(PAGES, ignore_errors=True)
     shutil.copytree(ROOT / "docs", PAGES)
+    for page in PAGES.glob(
+        "*.md"
+    ):  # in the repository these links lead to the sources of the pages that are made below
+        page.write_text(page.read_text("utf-8").replace("](../results/performance.md", "](performance.md"), "utf-8")
     (PAGES / "reference" / "commands.md").write_text(commands_page(), "utf-8")
     for name, source in (("performance.md", "results/performance.md"), ("changes.md", "CHANGELOG.md")):
         (PAGES / name).write_text(outside((ROOT / source).read_text("utf-8")), "utf-8")
