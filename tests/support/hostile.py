@@ -123,6 +123,7 @@ def markdown_shape(text: str) -> Counter[str]:
 
 
 def tex_shape(text: str) -> Counter[str]:
-    """Control words and what separates cells and rows."""
+    """Control words and what separates cells and rows; of a line that is a comment, that it is one."""
+    text = re.sub(r"^% .*$", "%", text, flags=re.MULTILINE)
     words = re.findall(r"\\(?:[A-Za-z]+|.)|(?<!\\)[&%#$~^]", text, re.DOTALL)
     return Counter(word for word in words if word in ("&", "%", "#", "^", "~", r"\\", r"\input", r"\href", r"\par"))

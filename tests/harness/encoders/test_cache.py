@@ -457,7 +457,7 @@ def test_files_that_no_cache_has_written_are_computed_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with_files = VectorCache(tmp_path)
-    folder = with_files.of(Counting())._folder
+    folder = with_files.of(Counting()).folder
     crafted(folder / "good.shard", KEYS, VECTORS)
     assert with_files.of(Counting()).encode(["a", "bb"]).n_new == 0 and capsys.readouterr().err == ""
     crafted(folder / "good.shard", keys, vectors, **changes)
