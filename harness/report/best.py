@@ -18,6 +18,7 @@ from harness.report.cells import MISSING, p_is
 from harness.report.commands import YOUR_SETS
 from harness.report.detectable import points, reach
 from harness.report.tables import tag_notes
+from harness.resampling.power import Spread
 from harness.statistics.best import Answer, Contender
 from harness.statistics.candidates import Facts
 
@@ -177,7 +178,7 @@ def as_json(question: Question, answers: Sequence[Answer]) -> str:
 
 
 def _entry(answer: Answer, facts: Mapping[str, Facts]) -> dict[str, object]:
-    found = reach(answer.errors, answer.alpha, answer.n_tests)
+    found = reach(map(Spread, answer.errors), answer.alpha, answer.n_tests)
     return {
         "task": answer.task,
         "metric": answer.metric,
@@ -273,7 +274,7 @@ def _against(answer: Answer, reference: str) -> str:
 
 
 def _reach(answer: Answer) -> str:
-    found = reach(answer.errors, answer.alpha, answer.n_tests)
+    found = reach(map(Spread, answer.errors), answer.alpha, answer.n_tests)
     if found is None:
         return ""
     tests = f"(tests at {found.level:.2g})"

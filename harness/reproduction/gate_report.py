@@ -111,8 +111,8 @@ def _cells(score: Score, judgement: Judgement) -> list[str]:
         f"{score.change:+.2f}",
         f"[{test.low:+.2f}, {test.high:+.2f}]" if test and is_interval else MISSING,
         p_text(score.p_holm),
-        MISSING if finds is None else f"{finds:.2f}",
-        *([MISSING if power is None else f"{100 * power:.0f} %"] if limits.max_drop is not None else []),
+        MISSING if finds is None else f"{'≥' * score.is_at_best}{finds:.2f}",
+        *([MISSING if power is None else f"{'≤' * score.is_at_best}{100 * power:.0f} %"] if limits.max_drop is not None else []),
         outcome(score, judgement),
     ]
 
@@ -157,14 +157,17 @@ def _legend(judgement: Judgement) -> list[str]:
     if not n_tests:
         return []
     power = f"; power: its probability of finding a drop of {limits.max_drop:g}" if limits.max_drop is not None else ""
+    at_best = ""
+    if any(score.is_at_best for score in judgement.tested):
+        at_best = "; ≥ and ≤: at best, from the error of the change that was seen; a larger change has a larger one"
     tests = [score.test for score in judgement.tested if score.test and not score.is_average]
     items = [f"{n:,}" for n in sorted({test.units for test in tests})]
     many = f"{items[0]} to {items[-1]}" if len(items) > 1 else "".join(items)
-    reach = unseen(f"{many} items a set", [test.standard_error for test in tests], limits.alpha, n_tests)
+    reach = unseen(f"{many} items a set", [test.spread for test in tests], limits.alpha, n_tests)
     return [
         f"interval: {100 * (1 - limits.alpha):g} %, of the change, not corrected; p: two-sided, by randomisation of "
         f"the same items, corrected by Holm over {n_tests} test{'s' * (n_tests > 1)}; finds: the drop that the test "
-        f"finds in four of five cases{power}",
+        f"finds in four of five cases{power}{at_best}",
         *([reach] if reach else []),
     ]
 
@@ -212,6 +215,7 @@ def _score_entry(score: Score, judgement: Judgement) -> dict[str, Any]:
         "is_average": score.is_average,
         "items": test.units if test else None,
         **{name: None if value is None or not isfinite(value) else value for name, value in numbers.items()},
+        "mde_is_at_best": score.is_at_best,
         "outcome": outcome(score, judgement),
         "untested": score.untested,
     }

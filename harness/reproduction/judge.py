@@ -85,12 +85,17 @@ class Score:
 
     @property
     def detectable(self) -> float | None:
-        """The true drop that the test finds in four of five cases; None where nothing tells it."""
-        return minimum_detectable(self.test.standard_error, self.level, FOUR_OF_FIVE) if self.test else None
+        """The true drop that the test finds in four of five cases, see `is_at_best`; None where nothing tells it."""
+        return minimum_detectable(self.test.spread, self.level, FOUR_OF_FIVE) if self.test else None
 
     def power(self, drop: float) -> float | None:
         """The probability with which the test finds a true drop of so many points; None where nothing tells it."""
-        return power_of(drop, self.test.standard_error, self.level) if self.test else None
+        return power_of(drop, self.test.spread, self.level) if self.test else None
+
+    @property
+    def is_at_best(self) -> bool:
+        """Whether drops may be found less often than these two say: of all that is no share of right items."""
+        return self.test is not None and self.test.spread.is_at_best
 
     def is_significant(self, alpha: float) -> bool:
         """Whether the two differ, in either direction."""
@@ -331,4 +336,5 @@ def _power_text(score: Score, drop: float) -> str:
     power = score.power(drop)
     if power is None:
         return p_is(score.p_holm)
-    return f"{p_is(score.p_holm)} (Holm); the test finds a drop of {drop:g} with a probability of {100 * power:.0f} %"
+    chance = f"{'at most ' * score.is_at_best}{100 * power:.0f} %"
+    return f"{p_is(score.p_holm)} (Holm); the test finds a drop of {drop:g} with a probability of {chance}"

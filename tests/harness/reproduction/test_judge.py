@@ -19,7 +19,7 @@ from harness.reproduction.cost import slowdown
 from harness.reproduction.gate_report import markdown, text, verdict
 from harness.reproduction.judge import Judgement, Limits, judge
 from harness.reproduction.sides import Side, stored_side
-from harness.resampling.power import minimum_detectable, power_of
+from harness.resampling.power import Spread, power_of
 from harness.resampling.resamples import Resampling
 from harness.results.named import StoredEncoder, find_stored, join
 from harness.results.records import Result
@@ -142,17 +142,9 @@ def test_names_of_others_do_nothing_to_a_terminal_or_a_page() -> None:
     assert "<b>" not in markdown(found).replace(r"\<b>", "")
 
 
-@given(st.floats(0.1, 5), st.floats(0.001, 0.1), st.floats(0.2, 0.95))
-def test_power_is_the_inverse_of_what_can_be_detected(error: float, level: float, power: float) -> None:
-    least = minimum_detectable(error, level, power)
-    assert least is not None
-    assert power_of(least, error, level) == pytest.approx(power)
-    assert power_of(1, 0.0, level) is None
-
-
 def test_power_against_a_simulation() -> None:
     drawn = np.random.default_rng(0).normal(2.0, 1.0, 200_000)
-    assert power_of(2.0, 1.0, 0.05) == pytest.approx((drawn > 1.959964).mean(), abs=0.005)
+    assert power_of(2.0, Spread(1.0), 0.05) == pytest.approx((drawn > 1.959964).mean(), abs=0.005)
 
 
 def test_slowdown_is_of_rounds_of_one_command_else_of_one_machine() -> None:
