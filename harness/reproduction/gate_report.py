@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from math import isfinite
+from math import inf, isfinite, isnan
 from typing import Any
 
 from harness.core import escaping
@@ -13,7 +13,7 @@ from harness.report.cells import MISSING, Cell, Column, Note, Row, Table, p_text
 from harness.report.detectable import unseen
 from harness.report.render import render
 from harness.report.terminal import wrapped
-from harness.reproduction.judge import Judgement, Score
+from harness.reproduction.judge import REGRESSIONS, Judgement, Score
 from harness.reproduction.render import skipped_lines
 
 _WIDTH = 100
@@ -87,8 +87,12 @@ def _table(judgement: Judgement, task: str, metric: str, scores: Sequence[Score]
     limits = judgement.limits
     shown = list(scores)
     if len(scores) > _MOST_ROWS:
-        shown = [s for s in scores if s.is_average or s.is_significant(limits.alpha) or s.drop > (limits.max_drop or 0)]
-        shown = sorted(shown, key=lambda s: (not s.is_average, s.p_holm, -s.drop))[:_MOST_ROWS]
+        failing = {(c.key, f.what) for c in judgement.checks for f in c.findings if f.kind in REGRESSIONS}
+        fails = [s for s in scores if (s.key, s.metric) in failing]
+        others = [s for s in scores if s not in fails and (s.is_average or s.is_significant(limits.alpha) or s.drop > 0)]
+        others.sort(key=lambda s: (not s.is_average, inf if isnan(s.p_holm) else s.p_holm, -s.drop))
+        fails.sort(key=lambda s: (not s.is_average, inf if isnan(s.p_holm) else s.p_holm, -s.drop))
+        shown = [*fails, *others[: max(_MOST_ROWS - len(fails), 0)]]  # all that fail, however many
     has_power = limits.max_drop is not None
     heads = ("baseline", "candidate", "change", "interval", "p", "finds", *(["power"] if has_power else []), "")
     columns = (Column("set", is_number=False), *(Column(head, is_number=bool(head)) for head in heads))
@@ -132,7 +136,9 @@ def outcome(score: Score, judgement: Judgement) -> str:
 
 def _remarks(judgement: Judgement) -> list[str]:
     """What is not in the tables: what was not judged and why, what the tests can find, what the verdict rests on."""
-    lines = [*judgement.notes]
+    both = zip((judgement.baseline, judgement.candidate), judgement.origins, strict=True)
+    origins = [f"{name}: {origin}" for name, origin in both if origin]
+    lines = [*origins, *judgement.notes]
     by_message: dict[str, list[str]] = {}
     for check in judgement.checks:
         for finding in check.findings:
@@ -176,6 +182,8 @@ def _entry(judgement: Judgement) -> dict[str, Any]:
     return {
         "baseline": judgement.baseline,
         "candidate": judgement.candidate,
+        "baseline_is": judgement.origins[0],
+        "candidate_is": judgement.origins[1],
         "verdict": verdict(judgement),
         "exit_code": judgement.exit_code,
         "limits": asdict(judgement.limits),
