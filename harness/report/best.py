@@ -238,7 +238,7 @@ def _block(answer: Answer, question: Question) -> list[str]:
     lines += _rows(shown[:_ROWS], facts)
     if more := shown[_ROWS:]:
         lines += _wrapped(f"then {_listed(f'{c.encoder} {c.value:.1f}' for c in more)}", "  ")
-    lines += _wrapped(_against(answer, question.reference), "  ")
+    lines += _wrapped(_against(answer, question.reference, question.left_out), "  ")
     lines += _wrapped(_reach(answer), "  ")
     on = {code for contender in answer.contenders for record in contender.records for code in languages_of(record)}
     absent = [f"no set on {code}" for code in question.languages if not comparable([code]) & on]
@@ -258,12 +258,16 @@ def _block(answer: Answer, question: Question) -> list[str]:
     return [*lines, *_wrapped("; ".join(absent), "  ")]
 
 
-def _against(answer: Answer, reference: str) -> str:
+def _against(answer: Answer, reference: str, left_out: Mapping[str, str]) -> str:
     """The encoder that was asked for, against each of the others."""
     if not reference:
         return ""
+    if reference in left_out:
+        return f"{reference} against each: left out ({left_out[reference]})"
     if not answer.against:
-        return f"{reference} against each: not measured on these sets"
+        is_alone = any(contender.encoder == reference for contender in answer.contenders)
+        why = "no other was measured on all of these sets" if is_alone else "not measured on these sets"
+        return f"{reference} against each: {why}"
     parts = [
         f"{other.encoder} {other.difference:+.1f} ({p_is(other.p)}, {other.outcome(answer.alpha)})"
         if not isnan(other.p)
