@@ -98,9 +98,7 @@ def best(
     if reference is None:
         joined, asked_for = named_results(encoders or [], results, lambda: results_folder(None))
     else:
-        joined, asked_for, reference = with_reference(
-            encoders or [], reference, results, lambda: results_folder(None)
-        )
+        joined, asked_for, reference = with_reference(encoders or [], reference, results, lambda: results_folder(None))
     meant = {*asked_for, *([reference] if reference else [])}
     full = [record for record in joined.records if record.base is None and record.encoder in meant]
     facts = facts_of(full, _speeds(joined))

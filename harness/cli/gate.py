@@ -84,7 +84,12 @@ def gate(
     max_drop: Annotated[
         float | None,
         typer.Option(
-            "--max-drop", metavar="POINTS", min=0, max=1000, show_default=False, help="Fail too where a score is lower by more."
+            "--max-drop",
+            metavar="POINTS",
+            min=0,
+            max=1000,
+            show_default=False,
+            help="Fail too where a score is lower by more.",
         ),
     ] = None,
     max_slowdown: Annotated[
@@ -108,7 +113,8 @@ def gate(
         ),
     ] = None,
     resamples: Annotated[
-        int, typer.Option(metavar="N", min=100, max=1_000_000, help="Randomisations of a test, and bootstrap resamples.")
+        int,
+        typer.Option(metavar="N", min=100, max=1_000_000, help="Randomisations of a test, and bootstrap resamples."),
     ] = 10_000,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of both.")] = 12345,
     results: ResultsFoldersOption = None,

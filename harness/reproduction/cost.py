@@ -71,7 +71,11 @@ def size_of(spec: str, **defaults: Any) -> int | None:
 
 def _slower(baseline: Side, candidate: Side, ratio: Figure | None, limit: float) -> tuple[Finding, ...]:
     if ratio is None:
-        return (_not_measured("speed", f"speeds of {baseline.name} and {candidate.name} on one machine", baseline, candidate),)
+        return (
+            _not_measured(
+                "speed", f"speeds of {baseline.name} and {candidate.name} on one machine", baseline, candidate
+            ),
+        )
     if ratio.median <= limit:
         return ()
     rounds = f" (rounds {ratio.low:.2f} to {ratio.high:.2f})" if ratio.low < ratio.high else ""

@@ -89,7 +89,9 @@ def _table(judgement: Judgement, task: str, metric: str, scores: Sequence[Score]
     if len(scores) > _MOST_ROWS:
         failing = {(c.key, f.what) for c in judgement.checks for f in c.findings if f.kind in REGRESSIONS}
         fails = [s for s in scores if (s.key, s.metric) in failing]
-        others = [s for s in scores if s not in fails and (s.is_average or s.is_significant(limits.alpha) or s.drop > 0)]
+        others = [
+            s for s in scores if s not in fails and (s.is_average or s.is_significant(limits.alpha) or s.drop > 0)
+        ]
         others.sort(key=lambda s: (not s.is_average, inf if isnan(s.p_holm) else s.p_holm, -s.drop))
         fails.sort(key=lambda s: (not s.is_average, inf if isnan(s.p_holm) else s.p_holm, -s.drop))
         shown = [*fails, *others[: max(_MOST_ROWS - len(fails), 0)]]  # all that fail, however many
@@ -116,7 +118,11 @@ def _cells(score: Score, judgement: Judgement) -> list[str]:
         f"[{test.low:+.2f}, {test.high:+.2f}]" if test and is_interval else MISSING,
         p_text(score.p_holm),
         MISSING if finds is None else f"{'≥' * score.is_at_best}{finds:.2f}",
-        *([MISSING if power is None else f"{'≤' * score.is_at_best}{100 * power:.0f} %"] if limits.max_drop is not None else []),
+        *(
+            [MISSING if power is None else f"{'≤' * score.is_at_best}{100 * power:.0f} %"]
+            if limits.max_drop is not None
+            else []
+        ),
         outcome(score, judgement),
     ]
 
@@ -164,7 +170,7 @@ def _legend(judgement: Judgement) -> list[str]:
         return []
     power = f"; power: its probability of finding a drop of {limits.max_drop:g}" if limits.max_drop is not None else ""
     at_best = ""
-    if any(score.is_at_best for score in judgement.tested):
+    if any(score.is_at_best and score.detectable is not None for score in judgement.tested):
         at_best = "; ≥ and ≤: at best, from the error of the change that was seen; a larger change has a larger one"
     tests = [score.test for score in judgement.tested if score.test and not score.is_average]
     items = [f"{n:,}" for n in sorted({test.units for test in tests})]

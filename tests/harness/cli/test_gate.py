@@ -119,7 +119,9 @@ def test_a_largest_drop(results: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert judged(capsys, "old", "noisy", "--max-drop", f"{drop + 0.001:.6f}", code=0)["findings"] == []
 
 
-def test_without_rows_there_is_a_hole_whatever_the_largest_drop(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_rows_there_is_a_hole_whatever_the_largest_drop(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shutil.rmtree(results / "rows/old")
     found = judged(capsys, "old", "broken", code=3)
     assert {entry["kind"] for entry in found["findings"]} == {"untested"}

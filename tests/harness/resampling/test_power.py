@@ -48,7 +48,9 @@ def test_the_standard_error_is_that_of_the_difference_over_many_samples() -> Non
 def test_numbers_of_the_normal_distribution() -> None:
     assert minimum_detectable(Spread(1.0), 0.05, HALF) == pytest.approx(scipy.stats.norm.ppf(0.975))
     assert minimum_detectable(Spread(2.0), 0.05, FOUR_OF_FIVE) == pytest.approx(2 * (1.959964 + 0.841621), abs=1e-5)
-    assert minimum_detectable(Spread(0.0), 0.05, HALF) is None and minimum_detectable(Spread(math.nan), 0.05, HALF) is None
+    assert (
+        minimum_detectable(Spread(0.0), 0.05, HALF) is None and minimum_detectable(Spread(math.nan), 0.05, HALF) is None
+    )
 
 
 def test_a_p_value_tells_the_standard_error_where_it_can() -> None:
