@@ -218,9 +218,10 @@ def show_power(data: DataDir, results: Path, resampling: Resampling) -> None:
             assert score.test
             if score.detectable is None:
                 continue
-            powers = " | ".join(f"{100 * (score.power(drop) or 0):.0f} %" for drop in (1, 2, 5))
+            least, most = ("≥ ", "≤ ") if score.is_at_best else ("", "")
+            powers = " | ".join(f"{most}{100 * (score.power(drop) or 0):.0f} %" for drop in (1, 2, 5))
             place = f"{score.key.task} {score.key.subset}"
-            numbers = f"{score.test.units:,} | {score.test.standard_error:.2f} | {score.detectable:.1f}"
+            numbers = f"{score.test.units:,} | {score.test.standard_error:.2f} | {least}{score.detectable:.1f}"
             print(f"| {label} | {place} | {numbers} | {powers} |", flush=True)
     print(f"\n{len(found.tested)} tests; level of each: {0.05 / len(found.tested):.2g} (0.05 / {len(found.tested)})")
 

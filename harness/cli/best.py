@@ -85,19 +85,20 @@ def best(
     """
     size = size_in_bytes(max_size)
 
-    from harness.core.errors import InputError, unknown_name
+    from harness.core.errors import InputError
     from harness.protocol.described import task_order, title_of
     from harness.protocol.languages import PIVOT, chosen_languages, languages_of, on_languages
     from harness.report.best import Question, as_json, text
     from harness.report.tables import split_sample
-    from harness.results.joined import named_results
+    from harness.results.joined import named_results, with_reference
     from harness.results.selection import select
     from harness.statistics.best import answer
     from harness.statistics.candidates import MEASURABLE, Wishes, facts_of
 
-    joined, asked_for = named_results(encoders or [], results, lambda: results_folder(None))
-    if reference is not None and reference not in joined.encoders:
-        raise unknown_name("encoder with stored results", reference, joined.encoders)
+    if reference is None:
+        joined, asked_for = named_results(encoders or [], results, lambda: results_folder(None))
+    else:
+        joined, asked_for, reference = with_reference(encoders or [], reference, results, lambda: results_folder(None))
     meant = {*asked_for, *([reference] if reference else [])}
     full = [record for record in joined.records if record.base is None and record.encoder in meant]
     facts = facts_of(full, _speeds(joined))

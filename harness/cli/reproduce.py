@@ -152,19 +152,18 @@ def _entry(line: Line) -> dict[str, object]:
 
 def _own_entry(one: OwnScore) -> dict[str, object]:
     score = one.score
-    blank = dict.fromkeys(("version", "published", "difference", "note"))
     return {
         "table": score.table,
         "row": one.encoder,
         "column": score.column,
-        "version": blank["version"],
+        "version": None,
         "task": score.task,
         "subset": score.subset,
         "metric": score.metric,
-        "published": blank["published"],
+        "published": None,
         "encoder": one.encoder,
         "measured": one.value,
-        "difference": blank["difference"],
-        "note": blank["note"],
+        "difference": None,
+        "note": None,
         "needs": one.why or None,
     }

@@ -92,7 +92,7 @@ class OwnScore:
 
     Attributes:
         score: any score of the column.
-        value: x 100; None if it was not measured on the same data.
+        value: x 100; None if it was not measured on the same data by the same protocol.
         why: the reason then.
     """
 
@@ -122,10 +122,12 @@ def _own(encoder: str, score: PublishedScore, results: Mapping[tuple[str, str, s
     parts = [results.get((encoder, score.task, part)) for part in score.parts or (score.subset,)]
     found = [part.metrics[score.metric] for part in parts if part is not None and score.metric in part.metrics]
     if len(found) == len(parts):
-        altered = any(part is not None and part.dataset.published is False for part in parts)
-        if not altered:
-            return OwnScore(encoder, score, fsum(found) / len(found))
-        return OwnScore(encoder, score, None, "not comparable because the files were not the published ones")
+        there = [part for part in parts if part is not None]
+        if any(part.dataset.published is False for part in there):  # None: the set has no known checksum
+            return OwnScore(encoder, score, None, "not comparable because the files were not the published ones")
+        if not all(get_task(score.task).is_current(part.signature) for part in there):
+            return OwnScore(encoder, score, None, "not comparable because measured by another protocol")
+        return OwnScore(encoder, score, fsum(found) / len(found))
     wanted = set(score.parts or (score.subset,))
     others = [s for e, t, s in results if (e, t) == (encoder, score.task) and Subset.parse(s).base in wanted]
     stand_ins = sorted({Subset.parse(subset).tag for subset in others} - {""})

@@ -18,6 +18,7 @@ from harness.report.cells import MISSING, p_is
 from harness.report.commands import YOUR_SETS
 from harness.report.detectable import points, reach
 from harness.report.tables import tag_notes
+from harness.resampling.power import Spread
 from harness.statistics.best import Answer, Contender
 from harness.statistics.candidates import Facts
 
@@ -177,7 +178,7 @@ def as_json(question: Question, answers: Sequence[Answer]) -> str:
 
 
 def _entry(answer: Answer, facts: Mapping[str, Facts]) -> dict[str, object]:
-    found = reach(answer.errors, answer.alpha, answer.n_tests)
+    found = reach(map(Spread, answer.errors), answer.alpha, answer.n_tests)
     return {
         "task": answer.task,
         "metric": answer.metric,
@@ -237,7 +238,7 @@ def _block(answer: Answer, question: Question) -> list[str]:
     lines += _rows(shown[:_ROWS], facts)
     if more := shown[_ROWS:]:
         lines += _wrapped(f"then {_listed(f'{c.encoder} {c.value:.1f}' for c in more)}", "  ")
-    lines += _wrapped(_against(answer, question.reference), "  ")
+    lines += _wrapped(_against(answer, question.reference, question.left_out), "  ")
     lines += _wrapped(_reach(answer), "  ")
     on = {code for contender in answer.contenders for record in contender.records for code in languages_of(record)}
     absent = [f"no set on {code}" for code in question.languages if not comparable([code]) & on]
@@ -257,12 +258,16 @@ def _block(answer: Answer, question: Question) -> list[str]:
     return [*lines, *_wrapped("; ".join(absent), "  ")]
 
 
-def _against(answer: Answer, reference: str) -> str:
+def _against(answer: Answer, reference: str, left_out: Mapping[str, str]) -> str:
     """The encoder that was asked for, against each of the others."""
     if not reference:
         return ""
+    if reference in left_out:
+        return f"{reference} against each: left out ({left_out[reference]})"
     if not answer.against:
-        return f"{reference} against each: not measured on these sets"
+        is_alone = any(contender.encoder == reference for contender in answer.contenders)
+        why = "no other was measured on all of these sets" if is_alone else "not measured on these sets"
+        return f"{reference} against each: {why}"
     parts = [
         f"{other.encoder} {other.difference:+.1f} ({p_is(other.p)}, {other.outcome(answer.alpha)})"
         if not isnan(other.p)
@@ -273,7 +278,7 @@ def _against(answer: Answer, reference: str) -> str:
 
 
 def _reach(answer: Answer) -> str:
-    found = reach(answer.errors, answer.alpha, answer.n_tests)
+    found = reach(map(Spread, answer.errors), answer.alpha, answer.n_tests)
     if found is None:
         return ""
     tests = f"(tests at {found.level:.2g})"

@@ -98,6 +98,7 @@ class Note:
         is_on_bold: the note explains bold; plain text adds the sign that stands for bold.
         is_caption: it belongs to the caption where a table has one, as in LaTeX.
         cites: keys of BibTeX entries, which LaTeX cites after the text.
+        of: the heading of the column that it explains, if it explains a single one.
     """
 
     text: str = ""
@@ -106,6 +107,7 @@ class Note:
     is_on_bold: bool = False
     is_caption: bool = False
     cites: tuple[str, ...] = ()
+    of: str = ""
 
     @property
     def plain(self) -> str:
@@ -122,6 +124,7 @@ class Table:
         columns: headings; the first `n_keys` columns name the row (an encoder; a language's code, name and n).
         rows: each has as many cells as there are columns.
         notes: footnotes and legend, a line each.
+        task: whose scores these are; empty for a table of something else.
     """
 
     title: str
@@ -129,6 +132,7 @@ class Table:
     rows: tuple[Row, ...]
     notes: tuple[Note, ...] = ()
     n_keys: int = 1
+    task: str = ""
 
     @property
     def note_texts(self) -> list[str]:

@@ -235,7 +235,7 @@ def _entry(comparison: Comparison, first: str, second: str, alpha: float) -> dic
     entry["n_tests"] = difference.n_tests if difference else None
     entry |= {key: _number(test, key) for key in ("effect_size", "units", "standard_error")}
     level = alpha / difference.n_tests if difference and difference.n_tests else None
-    reach = [minimum_detectable(test.standard_error, level, power) if test and level else None for power in _POWERS]
+    reach = [minimum_detectable(test.spread, level, power) if test and level else None for power in _POWERS]
     entry |= {"mde_level": level, "mde_50": reach[0], "mde_80": reach[1]}
     entry["result"] = difference.outcome(alpha) if difference and c.kind != "bias" else None
     entry["missing"] = "; ".join(f"{name}: {why}" for name, why in c.missing.items() if name in (first, second))

@@ -6,20 +6,20 @@ from collections.abc import Iterable, Sequence
 from math import isnan
 from typing import NamedTuple
 
-from harness.resampling.power import FOUR_OF_FIVE, HALF, minimum_detectable
+from harness.resampling.power import FOUR_OF_FIVE, HALF, Spread, minimum_detectable
 from harness.statistics.comparison import Comparison, Difference
 
 
-def unseen(items: str, errors: Iterable[float], alpha: float, n_tests: int) -> str:
+def unseen(items: str, spreads: Iterable[Spread], alpha: float, n_tests: int) -> str:
     """What will usually go unseen, and what is found in four of five cases; empty where nothing can be said.
 
     Args:
         items: on what, such as `900 items (avg)`.
-        errors: the standard errors of the differences that it is said of; of several, the range is given.
+        spreads: of the differences that it is said of; of several, the range is given.
         alpha, n_tests: the tests are at `alpha`, corrected by Holm over so many. Of the levels that this gives them
             (alpha / n_tests to alpha) the strictest is meant.
     """
-    found = reach(errors, alpha, n_tests)
+    found = reach(spreads, alpha, n_tests)
     if found is None:
         return ""
     tests = (
@@ -41,13 +41,13 @@ class Reach(NamedTuple):
     most: tuple[float, float]
 
 
-def reach(errors: Iterable[float], alpha: float, n_tests: int) -> Reach | None:
-    """What tests of differences with these standard errors find; None where there are none. See `unseen`."""
+def reach(spreads: Iterable[Spread], alpha: float, n_tests: int) -> Reach | None:
+    """What tests of such differences find; None where there are none. See `unseen`."""
     level = alpha / max(n_tests, 1)
     known = [
         (half, most)
-        for error in errors
-        if (half := minimum_detectable(error, level, HALF)) and (most := minimum_detectable(error, level, FOUR_OF_FIVE))
+        for one in spreads
+        if (half := minimum_detectable(one, level, HALF)) and (most := minimum_detectable(one, level, FOUR_OF_FIVE))
     ]
     if not known:
         return None
@@ -83,8 +83,8 @@ def _of_group(group: Sequence[Comparison], encoders: Sequence[str], alpha: float
         differences += against
     numbers = [f"{n:,}" for n in sorted({d.test.units for d in differences})]
     where = f"({group[0].subset})" if len(group) == 1 else "a set"
-    errors = [d.test.standard_error for d in differences]
-    return unseen(f"{_range(numbers)} items {where}", errors, alpha, n_tests) if errors else ""
+    spreads = [d.test.spread for d in differences]
+    return unseen(f"{_range(numbers)} items {where}", spreads, alpha, n_tests) if spreads else ""
 
 
 def points(ends: tuple[float, float]) -> str:

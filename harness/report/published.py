@@ -71,8 +71,8 @@ def published_boards(
             board = _board(task, measured, of_task, statistics or {})
             reasons = not_comparable([r for r in results if r.task == task], of_task) if says_why else []
             tables += [
-                replace(board, notes=(*board.notes, *map(Note, reasons))),
-                *_differences(task, measured, of_task),
+                replace(board, notes=(*board.notes, *map(Note, reasons)), task=task),
+                *(replace(table, task=task) for table in _differences(task, measured, of_task)),
             ]
     return [table for table in tables if table.rows]
 

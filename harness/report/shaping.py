@@ -34,7 +34,10 @@ def with_columns(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
         if places:
             kept = [*range(table.n_keys), *dict.fromkeys(places)]
             rows = (replace(row, cells=tuple(row.cells[i] for i in kept)) for row in table.rows)
-            chosen = replace(table, columns=tuple(table.columns[i] for i in kept), rows=tuple(rows))
+            columns = tuple(table.columns[i] for i in kept)
+            gone = {column.head for column in table.columns} - {column.head for column in columns}
+            notes = tuple(note for note in table.notes if note.of not in gone)
+            chosen = replace(table, columns=columns, rows=tuple(rows), notes=notes)
             shaped.append(_in_one_level(chosen))
     return shaped
 
@@ -82,11 +85,14 @@ def _turned(text: str) -> str:
 
 
 def citing(table: Table, results: Sequence[Result]) -> Table:
-    """With a short note that cites the harness, and the tasks and data sets of these results."""
+    """With a short note that cites the harness, and the task and data sets of a table's scores among these results."""
     from harness.report.citations import of_results  # which reads tasks and encoders: no table needs it
 
+    of_task = [result for result in results if result.task == table.task]
+    if not of_task:  # what encoders cost, or figures of others, which have their own citations
+        return table
     entries = dict.fromkeys(
-        entry for thing in of_results(results) if not thing.what.startswith("encoder ") for entry in thing.entries
+        entry for thing in of_results(of_task) if not thing.what.startswith("encoder ") for entry in thing.entries
     )
     keys = tuple(dict.fromkeys(found[1] for entry in entries if (found := re.match(r"@\w+\{([^,\s]+),", entry))))
     return replace(table, notes=(*table.notes, Note("Measured with, and on: ", cites=keys)))

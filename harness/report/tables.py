@@ -104,12 +104,18 @@ def _board(
         *_legend(table, results),
         *([] if is_turned else _n_note(results)),
         *([Note(f"{FAILED}: in this run")] if holes else []),
-        *([Note(order_note)] if order_note and len(encoders) > 1 else []),
+        *([Note(order_note, of=_ordered_by(order_note))] if order_note and len(encoders) > 1 else []),
         *figures.legend("row" if is_turned else "column"),
     ]
     resampling = figures.signature(task)
     signatures = sorted({result.signature + resampling for result in results})
-    return replace(table, title=title, notes=(*legend, *(Note("signature: ", text) for text in signatures)))
+    notes = (*legend, *(Note("signature: ", text) for text in signatures))
+    return replace(table, title=title, notes=notes, task=task)
+
+
+def _ordered_by(note: str) -> str:
+    """The set of a note of `rank_encoders`."""
+    return note.partition(": ")[2].partition(" (")[0]
 
 
 def _heading(task: str, metric: str) -> str:
@@ -239,7 +245,7 @@ def _legend(table: Table, results: Sequence[Result]) -> list[Note]:
     parts = {r.subset: r.parts for r in results if r.parts and r.dataset.sha256 == usual[r.subset]}
     for name in subset_order(results[0].task, parts):
         listed = ", ".join(parts[name]) if len(parts[name]) <= 12 else f"{len(parts[name])} subsets"
-        notes.append(Note(f"{name}: unweighted mean of {listed}"))
+        notes.append(Note(f"{name}: unweighted mean of {listed}", of=name))
     if any(result.base for result in results):
         notes.append(Note("cut and quantised vectors are not ranked among the encoders"))
     return notes + tag_notes(result.subset for result in results)

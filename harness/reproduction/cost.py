@@ -36,7 +36,7 @@ def cost_checks(
         checks.append(Check(RecordKey(candidate.name, *SPEED), found))
     if limits.max_size is not None:
         sizes = [n for n in (size, *(one.size_bytes for one in new)) if n is not None]
-        checks.append(Check(RecordKey(candidate.name, *SIZE), _larger(candidate, sizes, limits.max_size)))
+        checks.append(Check(RecordKey(candidate.name, *SIZE), _larger(baseline, candidate, sizes, limits.max_size)))
     return checks
 
 
@@ -71,7 +71,11 @@ def size_of(spec: str, **defaults: Any) -> int | None:
 
 def _slower(baseline: Side, candidate: Side, ratio: Figure | None, limit: float) -> tuple[Finding, ...]:
     if ratio is None:
-        return (_not_measured("speed", f"speeds of {baseline.name} and {candidate.name} on one machine", candidate),)
+        return (
+            _not_measured(
+                "speed", f"speeds of {baseline.name} and {candidate.name} on one machine", baseline, candidate
+            ),
+        )
     if ratio.median <= limit:
         return ()
     rounds = f" (rounds {ratio.low:.2f} to {ratio.high:.2f})" if ratio.low < ratio.high else ""
@@ -79,9 +83,9 @@ def _slower(baseline: Side, candidate: Side, ratio: Figure | None, limit: float)
     return (Finding("slower", "times as long", message, 1.0, ratio.median, limit),)
 
 
-def _larger(candidate: Side, sizes: Sequence[int], limit: float) -> tuple[Finding, ...]:
+def _larger(baseline: Side, candidate: Side, sizes: Sequence[int], limit: float) -> tuple[Finding, ...]:
     if not sizes:
-        return (_not_measured("size", f"the size of {candidate.name}", candidate),)
+        return (_not_measured("size", f"the size of {candidate.name}", baseline, candidate),)
     size = max(sizes)
     if size <= limit:
         return ()
@@ -89,7 +93,12 @@ def _larger(candidate: Side, sizes: Sequence[int], limit: float) -> tuple[Findin
     return (Finding("larger", "MB", message, limit / 1e6, size / 1e6, limit / 1e6),)
 
 
-def _not_measured(what: str, which: str, candidate: Side) -> Finding:
-    place = f" --results {shlex.quote(candidate.root.as_posix())}" if candidate.is_stored else ""
-    remedy = f"`leaderboard speed BASELINE CANDIDATE{place}` measures both in one command"
+def _not_measured(what: str, which: str, baseline: Side, candidate: Side) -> Finding:
+    """The finding, with the command: both by their spec strings, to the folder of the one that is stored."""
+    specs = [side.spec or next((r.spec for r in side.records.values() if r.spec), "") for side in (baseline, candidate)]
+    remedy = "measured through the Python API: no spec string tells how to load it"
+    if all(specs):
+        root = next((side.root for side in (candidate, baseline) if side.is_stored), None)
+        place = ["--results", root.as_posix()] if root else []
+        remedy = f"`{shlex.join(['leaderboard', 'speed', *specs, *place])}` measures both in one command"
     return Finding("missing", what, f"missing: {which} not measured; {remedy}", "measured", "–")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from math import isfinite
+from math import inf, isfinite, isnan
 from typing import Any
 
 from harness.core import escaping
@@ -13,7 +13,7 @@ from harness.report.cells import MISSING, Cell, Column, Note, Row, Table, p_text
 from harness.report.detectable import unseen
 from harness.report.render import render
 from harness.report.terminal import wrapped
-from harness.reproduction.judge import Judgement, Score
+from harness.reproduction.judge import REGRESSIONS, Judgement, Score
 from harness.reproduction.render import skipped_lines
 
 _WIDTH = 100
@@ -87,8 +87,14 @@ def _table(judgement: Judgement, task: str, metric: str, scores: Sequence[Score]
     limits = judgement.limits
     shown = list(scores)
     if len(scores) > _MOST_ROWS:
-        shown = [s for s in scores if s.is_average or s.is_significant(limits.alpha) or s.drop > (limits.max_drop or 0)]
-        shown = sorted(shown, key=lambda s: (not s.is_average, s.p_holm, -s.drop))[:_MOST_ROWS]
+        failing = {(c.key, f.what) for c in judgement.checks for f in c.findings if f.kind in REGRESSIONS}
+        fails = [s for s in scores if (s.key, s.metric) in failing]
+        others = [
+            s for s in scores if s not in fails and (s.is_average or s.is_significant(limits.alpha) or s.drop > 0)
+        ]
+        others.sort(key=lambda s: (not s.is_average, inf if isnan(s.p_holm) else s.p_holm, -s.drop))
+        fails.sort(key=lambda s: (not s.is_average, inf if isnan(s.p_holm) else s.p_holm, -s.drop))
+        shown = [*fails, *others[: max(_MOST_ROWS - len(fails), 0)]]  # all that fail, however many
     has_power = limits.max_drop is not None
     heads = ("baseline", "candidate", "change", "interval", "p", "finds", *(["power"] if has_power else []), "")
     columns = (Column("set", is_number=False), *(Column(head, is_number=bool(head)) for head in heads))
@@ -111,8 +117,12 @@ def _cells(score: Score, judgement: Judgement) -> list[str]:
         f"{score.change:+.2f}",
         f"[{test.low:+.2f}, {test.high:+.2f}]" if test and is_interval else MISSING,
         p_text(score.p_holm),
-        MISSING if finds is None else f"{finds:.2f}",
-        *([MISSING if power is None else f"{100 * power:.0f} %"] if limits.max_drop is not None else []),
+        MISSING if finds is None else f"{'≥' * score.is_at_best}{finds:.2f}",
+        *(
+            [MISSING if power is None else f"{'≤' * score.is_at_best}{100 * power:.0f} %"]
+            if limits.max_drop is not None
+            else []
+        ),
         outcome(score, judgement),
     ]
 
@@ -132,7 +142,9 @@ def outcome(score: Score, judgement: Judgement) -> str:
 
 def _remarks(judgement: Judgement) -> list[str]:
     """What is not in the tables: what was not judged and why, what the tests can find, what the verdict rests on."""
-    lines = [*judgement.notes]
+    both = zip((judgement.baseline, judgement.candidate), judgement.origins, strict=True)
+    origins = [f"{name}: {origin}" for name, origin in both if origin]
+    lines = [*origins, *judgement.notes]
     by_message: dict[str, list[str]] = {}
     for check in judgement.checks:
         for finding in check.findings:
@@ -157,14 +169,17 @@ def _legend(judgement: Judgement) -> list[str]:
     if not n_tests:
         return []
     power = f"; power: its probability of finding a drop of {limits.max_drop:g}" if limits.max_drop is not None else ""
+    at_best = ""
+    if any(score.is_at_best and score.detectable is not None for score in judgement.tested):
+        at_best = "; ≥ and ≤: at best, from the error of the change that was seen; a larger change has a larger one"
     tests = [score.test for score in judgement.tested if score.test and not score.is_average]
     items = [f"{n:,}" for n in sorted({test.units for test in tests})]
     many = f"{items[0]} to {items[-1]}" if len(items) > 1 else "".join(items)
-    reach = unseen(f"{many} items a set", [test.standard_error for test in tests], limits.alpha, n_tests)
+    reach = unseen(f"{many} items a set", [test.spread for test in tests], limits.alpha, n_tests)
     return [
         f"interval: {100 * (1 - limits.alpha):g} %, of the change, not corrected; p: two-sided, by randomisation of "
         f"the same items, corrected by Holm over {n_tests} test{'s' * (n_tests > 1)}; finds: the drop that the test "
-        f"finds in four of five cases{power}",
+        f"finds in four of five cases{power}{at_best}",
         *([reach] if reach else []),
     ]
 
@@ -173,6 +188,8 @@ def _entry(judgement: Judgement) -> dict[str, Any]:
     return {
         "baseline": judgement.baseline,
         "candidate": judgement.candidate,
+        "baseline_is": judgement.origins[0],
+        "candidate_is": judgement.origins[1],
         "verdict": verdict(judgement),
         "exit_code": judgement.exit_code,
         "limits": asdict(judgement.limits),
@@ -212,6 +229,7 @@ def _score_entry(score: Score, judgement: Judgement) -> dict[str, Any]:
         "is_average": score.is_average,
         "items": test.units if test else None,
         **{name: None if value is None or not isfinite(value) else value for name, value in numbers.items()},
+        "mde_is_at_best": score.is_at_best,
         "outcome": outcome(score, judgement),
         "untested": score.untested,
     }

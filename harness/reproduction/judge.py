@@ -24,13 +24,14 @@ from harness.resampling.tests import PairedTest
 from harness.results.records import RecordKey, Result
 from harness.statistics.board import holm
 from harness.statistics.evidence import Evidence
-from harness.statistics.rows import rows_of
+from harness.statistics.rows import has_rows, rows_of
 
 REGRESSIONS: tuple[FindingKind, ...] = ("worse", "drop", "slower", "larger")
 """What makes the gate fail; findings of other kinds are holes: something could not be judged."""
 
 _BASELINE, _CANDIDATE = "baseline", "candidate"
 _ROUNDING = 1e-6
+_RECORDED = 1e-4  # points; records are rounded, averages of them once more
 
 
 @dataclass(frozen=True)
@@ -85,12 +86,17 @@ class Score:
 
     @property
     def detectable(self) -> float | None:
-        """The true drop that the test finds in four of five cases; None where nothing tells it."""
-        return minimum_detectable(self.test.standard_error, self.level, FOUR_OF_FIVE) if self.test else None
+        """The true drop that the test finds in four of five cases, see `is_at_best`; None where nothing tells it."""
+        return minimum_detectable(self.test.spread, self.level, FOUR_OF_FIVE) if self.test else None
 
     def power(self, drop: float) -> float | None:
         """The probability with which the test finds a true drop of so many points; None where nothing tells it."""
-        return power_of(drop, self.test.standard_error, self.level) if self.test else None
+        return power_of(drop, self.test.spread, self.level) if self.test else None
+
+    @property
+    def is_at_best(self) -> bool:
+        """Whether drops may be found less often than these two say: of all that is no share of right items."""
+        return self.test is not None and self.test.spread.is_at_best
 
     def is_significant(self, alpha: float) -> bool:
         """Whether the two differ, in either direction."""
@@ -106,6 +112,7 @@ class Judgement:
         checks: one for every set or average of the baseline, whether it could be compared or not; then one for speed
             and for size, where they are limited.
         notes: what else is to be said.
+        origins: of baseline and candidate, whether what is judged is stored (since when, where) or measured now.
     """
 
     baseline: str
@@ -115,6 +122,7 @@ class Judgement:
     scores: tuple[Score, ...]
     checks: tuple[Check, ...]
     notes: tuple[str, ...] = ()
+    origins: tuple[str, str] = ("", "")
 
     @property
     def tested(self) -> list[Score]:
@@ -161,7 +169,7 @@ def judge(
     resampling = resampling or Resampling(level=1 - limits.alpha)
     chosen = _metrics(wanted, metrics)
     checks: dict[RecordKey, Check] = {}
-    scores: list[Score] = []
+    compared: list[tuple[RecordKey, Result, Result, list[str]]] = []
     for old in _ordered(wanted):
         if not (names := [name for name in chosen[old.task] if name in old.metrics]):
             continue
@@ -170,14 +178,16 @@ def judge(
         check = _comparable(key, old, new, names, candidate)
         checks[key] = check
         if new is not None and not check.findings:
-            scores += _scores(key, old, new, names, (baseline, candidate), resampling)
+            compared.append((key, old, new, names))
     if checks and all(check.skipped for check in checks.values()):
         why = "; ".join(dict.fromkeys(check.skipped for check in checks.values()))
         raise InputError(
             f"nothing to compare: {why}; give --data-dir or your sets (--sets), or choose others (--suite)"
         )
-    scores = _corrected(scores, limits.alpha)
-    _refuse_too_few(resampling, sum(not isnan(score.p_holm) for score in scores), limits.alpha)
+    sides = (baseline, candidate)
+    n_tests = sum(len(names) for _, old, _, names in compared if all(_has_rows(side, old) for side in sides))
+    _refuse_too_few(resampling, n_tests, limits.alpha)  # before the tests, which may take minutes
+    scores = _corrected([s for one in compared for s in _scores(*one, sides, resampling)], limits.alpha)
     for score in scores:
         found = checks[score.key]
         checks[score.key] = replace(found, findings=(*found.findings, *_findings(score, limits)))
@@ -185,8 +195,14 @@ def judge(
     notes = ["both have the same weights and options (fingerprint)"] if same else []
     if unranked := [task for task, names in chosen.items() if not names]:
         notes.append(f"not judged: {', '.join(unranked)} (a higher value is no better; --metric chooses another)")
+    judged = {key.task for key in checks}
+    lacking = [task for task, names in chosen.items() if names and task not in judged]
+    notes += [f"not judged: {task} (has no {' or '.join(metrics)})" for task in lacking]
     everything = (*checks.values(), *candidate.caches)
-    return Judgement(baseline.name, candidate.name, limits, resampling, tuple(scores), everything, tuple(notes))
+    origins = (baseline.origin, candidate.origin)
+    return Judgement(
+        baseline.name, candidate.name, limits, resampling, tuple(scores), everything, tuple(notes), origins
+    )
 
 
 def _refuse_too_few(resampling: Resampling, n_tests: int, alpha: float) -> None:
@@ -268,11 +284,24 @@ def _scores(
         return [replace(score, untested=one_line(error)) for score in plain]
     except Exception as error:  # another package's task may fail in any way
         return [replace(score, untested=f"the task failed: {one_line(error)}") for score in plain]
-    return [
-        replace(score, test=test, untested=f"{test.units} items are too few" if isnan(test.p) else "")
-        for score in plain
-        for test in [tests[score.metric]]
-    ]
+    return [_with_test(score, tests[score.metric]) for score in plain]
+
+
+def _with_test(score: Score, test: PairedTest) -> Score:
+    """With its test, if that is of the change of the records: the record of an average is data beside its rows."""
+    if abs(test.difference - score.change) > _RECORDED:
+        of_rows = f"the rows of {'its sets' if score.is_average else 'both'} give {test.difference:+.2f}"
+        return replace(score, untested=f"the records say {score.change:+.2f}, {of_rows}; measure again")
+    return replace(score, test=test, untested=f"{test.units} items are too few" if isnan(test.p) else "")
+
+
+def _has_rows(side: Side, like: Result) -> bool:
+    """Whether there are rows of a set, or of each part of an average."""
+    records = [side.records.get((like.task, subset)) for subset in like.parts or [like.subset]]
+    try:
+        return all(record is not None and has_rows(side.root, record.key) for record in records)
+    except HarnessError:  # damaged; the test says so
+        return False
 
 
 def _rows(side: Side, task: Task, like: Result) -> list[Rows] | None:
@@ -316,7 +345,7 @@ def _findings(score: Score, limits: Limits) -> list[Finding]:
         found.append(("worse", f"significantly worse: {values}", f"{p_is(score.p_holm)} (Holm), {ends}"))
     if limits.max_drop is not None and score.drop > limits.max_drop + _ROUNDING:
         found.append(("drop", f"more than {limits.max_drop:g} worse: {values}", _power_text(score, limits.max_drop)))
-    elif score.untested and limits.max_drop is None:
+    if score.untested:
         found.append(("untested", f"not tested: {values}: {score.untested}", ""))
     return [
         Finding(kind, score.metric, message, score.baseline, score.candidate, limits.max_drop, significance)
@@ -331,4 +360,5 @@ def _power_text(score: Score, drop: float) -> str:
     power = score.power(drop)
     if power is None:
         return p_is(score.p_holm)
-    return f"{p_is(score.p_holm)} (Holm); the test finds a drop of {drop:g} with a probability of {100 * power:.0f} %"
+    chance = f"{'at most ' * score.is_at_best}{100 * power:.0f} %"
+    return f"{p_is(score.p_holm)} (Holm); the test finds a drop of {drop:g} with a probability of {chance}"

@@ -47,6 +47,15 @@ class Side:
         return next((record.encoder for record in self.records.values()), self.name)
 
     @property
+    def origin(self) -> str:
+        """Whether its results are stored, since when and where, or measured now."""
+        if not self.is_stored:
+            return "measured now"
+        days = sorted({record.created[:10] for record in self.records.values()} - {""})
+        when = f"measured {' to '.join(dict.fromkeys((days[0], days[-1])))}, " if days else ""
+        return f"stored, {when}in {self.root.as_posix()}"
+
+    @property
     def fingerprints(self) -> Collection[str]:
         """Of the weights and options of its records."""
         return {record.fingerprint for record in self.records.values()}

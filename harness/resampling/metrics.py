@@ -318,11 +318,20 @@ class Sample:
 
     Attributes:
         is_proportion: whether each unit is a row that is right or wrong, and the metric 100 x the share of right rows.
+        parts: the sets of an unweighted mean.
     """
 
     statistic: Statistic
     units: Units
     is_proportion: bool = False
+    parts: Sequence[Sample] = ()
+
+    @property
+    def per_point(self) -> float:
+        """What each point of a drop adds to its squared error, see `Spread`: 100 / n of a share of n rows, else NaN."""
+        if self.parts:
+            return sum(part.per_point for part in self.parts) / len(self.parts) ** 2
+        return 100 / self.units.total if self.is_proportion and self.units.total else float("nan")
 
     @property
     def values(self) -> Floats:
@@ -336,7 +345,7 @@ def average(samples: Sequence[Sample]) -> Sample:
     stops = np.cumsum([len(sample.units.of_row) for sample in samples]).tolist()
     slices = [slice(stop - len(s.units.of_row), stop) for s, stop in zip(samples, stops, strict=True)]
     terms = [(1 / len(samples), rows, sample.statistic) for rows, sample in zip(slices, samples, strict=True)]
-    return Sample(Combination(terms), join([sample.units for sample in samples]))
+    return Sample(Combination(terms), join([sample.units for sample in samples]), parts=tuple(samples))
 
 
 def gold_and_cosine(rows: Sequence[Mapping[str, NDArray[Any]]]) -> tuple[Floats, Floats]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from harness.resampling.bootstrap import Replicates, bca_interval, bootstrap
 from harness.resampling.metrics import Sample
+from harness.resampling.power import Spread
 from harness.resampling.resamples import Floats, Resampling, swaps
 
 # Exchanges that give the observed difference again must count in spite of rounding (scores are x 100).
@@ -32,6 +33,7 @@ class PairedTest:
         units: number of units that were drawn. With fewer than three in a stratum, interval, p-value, effect size
             and standard error are NaN.
         standard_error: of the difference, the standard deviation of its bootstrap draws.
+        per_point: see `harness.resampling.power.Spread`.
     """
 
     difference: float
@@ -41,6 +43,12 @@ class PairedTest:
     effect_size: float
     units: int
     standard_error: float
+    per_point: float = np.nan
+
+    @property
+    def spread(self) -> Spread:
+        """What tells how large a difference is found."""
+        return Spread(self.standard_error, self.difference, self.per_point)
 
 
 def paired_tests(
@@ -60,7 +68,8 @@ def paired_tests(
         (interval,) = bca_interval(difference)
         size = float(effect_size(difference)[0])
         error = float(difference.draws.std()) if sample.units.can_be_resampled else np.nan
-        comparisons.append(PairedTest(interval.value, interval.low, interval.high, p, size, sample.units.total, error))
+        ends = (interval.value, interval.low, interval.high)
+        comparisons.append(PairedTest(*ends, p, size, sample.units.total, error, sample.per_point))
     return comparisons
 
 

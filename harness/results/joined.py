@@ -86,6 +86,22 @@ def named_results(
     return results, list(dict.fromkeys(chosen)) or list(results.encoders)
 
 
+def with_reference(
+    texts: Sequence[str], reference: str, folders: Sequence[Path] | None, default: Callable[[], Path]
+) -> tuple[JoinedResults, list[str], str]:
+    """`named_results`, joined with the folder of the reference, which may be named in the same ways; and its name.
+
+    Raises:
+        InputError: as `named_results`; a reference that is a folder with several encoders.
+    """
+    first, asked = named_results(texts, folders, default)
+    joined, found = named_results([reference], first.folders, default)
+    if len(found) != 1:
+        raise InputError(f"{reference} has results of {len(found)} encoders; say which: {', '.join(found[:6])}")
+    places = [first.encoders[name] for name in asked]
+    return joined, [joined.name_of(one.root, one.encoder) for one in places], found[0]
+
+
 def _place(text: str) -> tuple[Path, str] | None:
     """A folder, and the encoder in it that is meant (empty: all); None for a text that names no folder."""
     if is_results_folder(text):

@@ -49,14 +49,18 @@ def join(folders: Sequence[Path]) -> dict[str, StoredEncoder]:
         raise InputError(f"{twice}: the same results folder twice; name it once")
     by_folder = {folder: _encoders(folder) for folder in folders}
     of_name = Counter(name for encoders in by_folder.values() for name in encoders)
-    of_end = Counter(Path(path).name for path in real)
     joined: dict[str, StoredEncoder] = {}
-    for (folder, encoders), path in zip(by_folder.items(), real, strict=True):
-        label = Path(path).name if of_end[Path(path).name] == 1 else folder.as_posix()
+    for (folder, encoders), label in zip(by_folder.items(), labels(folders), strict=True):
         for name, records in encoders.items():
             full = f"{label}/{name}" if of_name[name] > 1 else name
             joined[full] = StoredEncoder(full, folder, records)
     return joined
+
+
+def labels(folders: Sequence[Path]) -> list[str]:
+    """The names of folders: the last part of the path, or the path as it was given where several end alike."""
+    ends = [Path(os.path.realpath(folder)).name for folder in folders]
+    return [end if ends.count(end) == 1 else folder.as_posix() for folder, end in zip(folders, ends, strict=True)]
 
 
 def find_stored(text: str, joined: Mapping[str, StoredEncoder], beside: str = "") -> StoredEncoder | None:
@@ -69,6 +73,11 @@ def find_stored(text: str, joined: Mapping[str, StoredEncoder], beside: str = ""
     """
     if text in joined:
         return joined[text]
+    roots = list(dict.fromkeys(one.root for one in joined.values()))
+    label_of = dict(zip(roots, labels(roots), strict=True))
+    for one in joined.values():  # FOLDER/NAME of a name that only one folder has
+        if text == f"{label_of[one.root]}/{one.encoder}":
+            return one
     if alike := [name for name in joined if name.endswith(f"/{text}") and is_name(text)]:
         raise InputError(f"several of the results folders have {text!r}; say {' or '.join(alike)}")
     if is_results_folder(text):

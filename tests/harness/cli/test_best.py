@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 from command_line import one_line_error
-from result_records import small_board, write_records
+from result_records import record, small_board, sts, write_records
+from speeds import measurement
+
+from harness.speed.store import SpeedStore
 
 Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
 COMMITTED = Path(__file__).parents[3] / "results"
@@ -162,3 +165,35 @@ def test_wrong_questions(leaderboard: Leaderboard, tmp_path: Path) -> None:
         (("--format", "csv"), "'csv' is not one of 'table', 'json'"),
     ):
         assert message in one_line_error(leaderboard("best", *arguments)), arguments
+
+
+def test_the_reference_is_named_as_the_arguments_are_and_what_lacks_is_said(
+    leaderboard: Leaderboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_records(Path("results"), [sts("ours", "en-en", 80.0), sts("small", "en-en", 70.0)])
+    write_records(Path("theirs"), [sts("unique", "en-en", 75.0), sts("ours", "en-en", 60.0), sts("lone", "x-en", 9.0)])
+    for arguments, name, others in [
+        (("theirs", "--reference", "theirs/unique"), "unique", {"ours"}),
+        (("results", "--reference", "theirs/unique"), "unique", {"results/ours", "small"}),
+        (("--reference", "theirs/unique"), "unique", {"results/ours", "small"}),
+        (("results", "--reference", "theirs/ours"), "theirs/ours", {"results/ours", "small"}),
+        (("results", "--reference", "small"), "small", {"ours"}),
+    ]:
+        found = answer(leaderboard, *arguments)
+        assert found["reference"] == name
+        assert {one["encoder"] for one in found["tasks"][0]["against"]} == others, arguments
+    done = leaderboard("best", "results", "--reference", "theirs")
+    assert done.returncode == 2 and "theirs has results of 3 encoders; say which" in done.stderr
+
+    done = leaderboard("best", "--reference", "small", "--licence", "commercial")
+    assert done.returncode == 2  # nobody's licence is known
+    SpeedStore(Path("results")).merge(measurement("ours", 1.0, size_bytes=10))
+    SpeedStore(Path("results")).merge(measurement("small", 1.0, size_bytes=20))
+    done = leaderboard("best", "--reference", "small", "--max-size", "15B")
+    assert "small against each: left out (" in done.stdout and "not measured" not in done.stdout, done
+    write_records(Path("alone"), [sts("one", "en-en", 80.0), record("two", "tatoeba", "deu", {"accuracy_en_xx": 9.0})])
+    done = leaderboard("best", "--results", "alone", "--task", "sts17", "--reference", "one")
+    assert "one against each: no other was measured on all of these sets" in " ".join(done.stdout.split()), done
+    done = leaderboard("best", "--results", "alone", "--task", "sts17", "--reference", "two")
+    assert "two against each: not measured on these sets" in done.stdout

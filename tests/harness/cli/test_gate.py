@@ -119,7 +119,9 @@ def test_a_largest_drop(results: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert judged(capsys, "old", "noisy", "--max-drop", f"{drop + 0.001:.6f}", code=0)["findings"] == []
 
 
-def test_without_rows_only_a_largest_drop_decides(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_rows_there_is_a_hole_whatever_the_largest_drop(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shutil.rmtree(results / "rows/old")
     found = judged(capsys, "old", "broken", code=3)
     assert {entry["kind"] for entry in found["findings"]} == {"untested"}
@@ -128,8 +130,9 @@ def test_without_rows_only_a_largest_drop_decides(results: Path, capsys: pytest.
     out = capsys.readouterr().out
     assert " ".join(out.split()).count("rows --pack") == 1  # the same is said once of all sets
     assert "INCOMPLETE: broken against old: 4 scores compared, 4 not judged" in out
-    assert judged(capsys, "old", "broken", "--max-drop", "5", code=1)["findings"][0]["kind"] == "drop"
-    found = judged(capsys, "old", "fine", "--max-drop", "5", code=0)
+    found = judged(capsys, "old", "broken", "--max-drop", "5", code=1)
+    assert {entry["kind"] for entry in found["findings"]} == {"drop", "untested"}
+    found = judged(capsys, "old", "fine", "--max-drop", "5", code=3)
     assert outcomes(found) == dict.fromkeys(["avg-same", *SETS], "not tested")
 
 
@@ -211,6 +214,94 @@ def test_a_reference_is_held_against_each(results: Path, capsys: pytest.CaptureF
     assert {name.split("/")[0] for name in findings(Path("gate.xml"))} == {"noisy against strong"}
 
 
+def test_names_that_are_empty_and_limits_that_limit_nothing(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, words in [
+        (("old", "--reference", ""), "the name of an encoder is empty"),
+        (("old", "fine", "--reference", " "), "the name of an encoder is empty"),
+        (("", "fine"), "the name of an encoder is empty"),
+        (("old", "fine", "--max-drop", "inf"), "--max-drop"),
+        (("old", "fine", "--max-slowdown", "inf"), "--max-slowdown"),
+        (("old", "fine", "--resamples", "1000001"), "--resamples"),
+        (("results/old", "--reference", "old"), "are the same results"),
+    ]:
+        assert gate(*arguments) == 2, arguments
+        assert words in capsys.readouterr().err
+
+
+def test_files_that_cannot_be_written_are_refused_before_anything_is_judged(
+    results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.reproduction.judge.judge", lambda *_: pytest.fail("judged"))
+    for option in ("--summary", "--junit"):
+        assert gate("old", "noisy", option, ".") == 2
+        assert "error: .: " in capsys.readouterr().err
+
+
+def test_a_reference_in_a_folder_is_not_held_against_itself(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for reference in ("results/noisy", "noisy"):
+        assert gate("results", "--reference", reference, "--format", "json") == 1
+        found = json.loads(capsys.readouterr().out)
+        assert sorted(one["baseline"] for one in found) == ["broken", "fine", "old"]
+    store_measured(Path("lone"), "only", {subset: sts_rows(subset, 1, seed=1) for subset in SETS})
+    assert gate("lone", "--reference", "lone/only") == 2
+    assert "has no other results than those of lone/only" in capsys.readouterr().err
+
+
+def test_sides_of_folders_that_end_alike_have_names_of_their_own(
+    results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in ("main/scores", "pr/scores"):
+        store_measured(Path(place), "old", {subset: sts_rows(subset, 1, seed=1) for subset in SETS})
+    found = judged(capsys, "main/scores", "pr/scores", code=0)
+    assert (found["baseline"], found["candidate"]) == ("main/scores/old", "pr/scores/old")
+    assert found["baseline_is"] == "stored, measured 2025-01-02, in main/scores"
+    assert gate("main/scores", "pr/scores", "--reference", "fine", "--junit", "gate.xml") == 0
+    root = ElementTree.parse("gate.xml").getroot()
+    cases = [(case.get("classname"), case.get("name")) for case in root.iter("testcase")]
+    assert len(set(cases)) == len(cases) == 8 and [suite.get("name") for suite in root] == [
+        "fine against main/scores/old",
+        "fine against pr/scores/old",
+    ]
+    capsys.readouterr()
+    monkeypatch.chdir("main/scores")
+    found = judged(capsys, ".", "../../results/old", code=0)
+    assert (found["baseline"], found["candidate"]) == ("scores/old", "results/old")
+
+
+def test_annotations_name_the_baseline_of_several(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gate("old", "fine", "--reference", "broken", "--format", "github") == 1
+    printed = capsys.readouterr().out
+    assert "title=broken against old/sts17/es-es" in printed and "title=broken against fine/sts17/es-es" in printed
+
+
+def test_every_name_of_joined_folders_may_have_the_folder(
+    results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_measured(Path("theirs"), "unique", {subset: sts_rows(subset, 1, seed=1) for subset in SETS})
+    here = Path.cwd()
+    monkeypatch.chdir("/")
+    both = ("--results", here / "results", "--results", here / "theirs")
+    assert judged(capsys, *both, "theirs/unique", "results/noisy", code=0)["candidate"] == "noisy"
+
+
+def test_sets_are_chosen_by_language_and_suite(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = judged(capsys, "old", "fine", "--language", "es", code=0)
+    assert {score["subset"] for score in found["scores"]} == {"en-en", "es-es"}  # English is of every choice
+    for name in ("old", "fine"):
+        store_measured(results, name, {"en-en@sample": sts_rows("en-en", 1, seed=2)})
+    for suite, chosen in (("sample", {"en-en@sample"}), ("paper", {"avg-same", *SETS})):
+        found = judged(capsys, "old", "fine", "--suite", suite, code=0)
+        assert {score["subset"] for score in found["scores"]} == chosen
+
+
+def test_intervals_are_of_the_level_of_the_tests(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wide, narrow = (
+        judged(capsys, "old", "noisy", "--alpha", alpha, "--subset", "es-es", code=0)["scores"][0]
+        for alpha in ("0.01", "0.3")
+    )
+    assert wide["low"] < narrow["low"] < narrow["high"] < wide["high"]
+
+
 def test_speed_and_size(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = SpeedStore(results)
     limits = ("--max-slowdown", "1.5", "--max-size", "1MB")
@@ -219,6 +310,11 @@ def test_speed_and_size(results: Path, capsys: pytest.CaptureFixture[str]) -> No
         ("cost", "speed", "missing"),
         ("cost", "size", "missing"),
     ]
+    store.merge(measurement("old", 9.0, size_bytes=1, fingerprint="of other weights"))
+    store.merge(measurement("noisy", 1.0, size_bytes=1, fingerprint="of other weights"))
+    assert judged(capsys, "old", "noisy", *limits, code=3)["findings"] == found["findings"]
+    command = "leaderboard speed old noisy --results results"
+    assert all(f"`{command}`" in entry["message"] for entry in found["findings"])
     for name, times, size in (("old", 1, 10**6), ("noisy", 2, 2 * 10**6)):
         store.merge(measurement(name, float(times), size_bytes=size))
     found = judged(capsys, "old", "noisy", *limits, code=1)

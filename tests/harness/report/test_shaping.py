@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from gate_runs import leaderboard_here
 from measured_rows import store_measured, sts_rows
-from result_records import sts
+from result_records import sts, write_records
+from speeds import measurement
 
 from harness.core.errors import InputError
 from harness.report.cells import Cell, Column, Note, Row, Table
@@ -20,6 +21,7 @@ from harness.report.render import render
 from harness.report.shaping import transposed, with_columns, without_intervals
 from harness.results.statistics import StatisticsStore
 from harness.results.store import ResultStore
+from harness.speed.store import SpeedStore
 from harness.statistics.board import Board, holm
 from harness.statistics.update import update_statistics
 from harness.tasks import get_task
@@ -150,6 +152,40 @@ def test_an_encoder_of_ones_own_in_the_papers_table(
     assert leaderboard_here("reproduce", "--table", "2", "--encoder", "mine") == 0
     assert re.search(rf"(?m)^Table 2  mine +EN-AR +– +{value:.2f} ", capsys.readouterr().out)
     assert leaderboard_here("reproduce", "--encoder", "nobody") == 2
+
+    ours = get_task("sts17").full_signature
+    signatures = {"en-ar": ours.replace("cosine", "dot"), "en-tr": ours}
+    write_records(Path("other"), [sts("mine", name, 80.0, signature=s) for name, s in signatures.items()])
+    capsys.readouterr()
+    arguments = ("reproduce", "--table", "2", "--encoder", "mine", "--results", "other", "--format", "json")
+    assert leaderboard_here(*arguments) == 0
+    rows = {e["column"]: e for e in json.loads(capsys.readouterr().out) if e["row"] == "mine"}
+    assert rows["EN-AR"]["needs"] == "not comparable because measured by another protocol"
+    assert rows["EN-AR"]["measured"] is None and rows["EN-TR"]["measured"] == 80.0
+
+
+def test_a_table_cites_and_explains_what_it_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = np.arange(80)
+    for name in ("a", "b"):
+        store_measured(Path("results"), name, {s: sts_rows(s, 1, seed=1) for s in SETS})
+        rows = {"item": found, "found_en_xx": found, "found_xx_en": found}
+        store_measured(Path("results"), name, {"deu": rows}, "tatoeba")
+    SpeedStore(Path("results")).merge(measurement("a", 1.0))
+    assert leaderboard_here("show", "--task", "sts17", "--task", "tatoeba", "--format", "latex") == 0
+    of_sts, of_tatoeba, cost = capsys.readouterr().out.split(r"\end{table")[:3]
+    assert "cer-etal-2017" in of_sts and "artetxe" not in of_sts
+    assert "artetxe" in of_tatoeba and "cer-etal-2017" not in of_tatoeba
+    assert "Cost" in cost and r"\cite" not in cost
+    columns = ("show", "--task", "sts17", "--format", "latex", "--columns")
+    assert leaderboard_here(*columns, "en-en", "--transpose") == 0
+    printed = capsys.readouterr().out
+    assert "avg-same" not in printed and "cer-etal-2017" in printed
+    assert leaderboard_here(*columns, "avg-same") == 0
+    printed = capsys.readouterr().out
+    assert "unweighted mean of" in printed and "order of encoders: avg-same" in printed
 
 
 @pytest.mark.nightly
