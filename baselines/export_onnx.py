@@ -47,12 +47,14 @@ def export_onnx(
     ] = None,
     cache_dir: CacheDirOption = None,
 ) -> None:
-    """Export a sentence-transformers model to ONNX: the folder OUT, for the encoder onnx:OUT, which needs no PyTorch.
+    """Export a model to ONNX. The folder OUT is for the encoder onnx:OUT, which needs no PyTorch.
 
     It has the files that sentence-transformers saves, but for the weights, which are in onnx/model.onnx. Its vectors
     are compared with those of PyTorch for sentences of several lengths and batches of several sizes; if they differ by
     more than 1e-4 in float32, nothing is written. The prompt and the maximum length that the encoder has become the
     model's own: `export-onnx e5-small-q4 OUT` keeps `query: `.
+
+    Example: leaderboard export-onnx minilm minilm-onnx
     """
     from harness.core.errors import InputError, MissingExtraError
     from harness.core.files import new_folder, user_path

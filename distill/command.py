@@ -149,11 +149,14 @@ def distill(
     cpu: CpuOption = False,
     fresh: FreshOption = False,
 ) -> None:
-    """Train a multilingual student to have a teacher's vectors, on parallel sentences (knowledge distillation).
+    """Train a multilingual student. It learns to have a teacher's vectors, on parallel sentences (knowledge
+    distillation).
 
     Writes a sentence-transformers model with a report. Killed at any point and run again, it goes on from its last
     checkpoint. Pairs with a sentence of an evaluation set of the data directory are left out. On several GPUs:
     accelerate launch $(which leaderboard) distill ...
+
+    Example: leaderboard distill --teacher minilm --student static:unigram-30000 --dim 256 --out small
     """
     if context.invoked_subcommand is not None:
         return
@@ -201,10 +204,12 @@ def compact(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write.")],
     bits: Annotated[Bits, Option(help="Of a number; int4 is for static students.")] = Bits.int8,
 ) -> None:
-    """Write a student in a quarter of its size (int4: an eighth) with a short tokenizer file.
+    """Make a student smaller. A quarter of its size (int4: an eighth), with a short tokenizer file.
 
     `static:DIR` loads a static one, sentence-transformers too unless it is int4, `compact:DIR` a transformer. In int8
     the vectors are those of the student to about 1e-3 in cosine. A student in int4 is written in int8, too.
+
+    Example: leaderboard distill compact small small-int8
     """
     from distill.compact import save_compact
 
@@ -222,9 +227,11 @@ def interpolate(
     ],
     share: Annotated[float, Option(metavar="X", help="0 is the start, 1 the student.")] = 0.5,
 ) -> None:
-    """Write the student that is part of the way back to its start: it forgets less, and has learnt a little less.
+    """Move a student back towards its start. It forgets less, and has learnt a little less.
 
     The weights are (1 - share) * start + share * student (Wortsman et al. 2022).
+
+    Example: leaderboard distill interpolate xlmr-de-tr half-way --start FacebookAI/xlm-roberta-base
     """
     from distill.students import interpolate
 
@@ -244,9 +251,12 @@ def ablate(
     cache_dir: CacheDirOption = None,
     cpu: CpuOption = False,
 ) -> None:
-    """Compare distillations that differ in data, size, languages or loss: a page with tables and plots.
+    """Compare ways to distil. They differ in data, size, languages or loss; the outcome is a page with tables and
+    plots.
 
     distill/experiments/grid.py says what a grid looks like. Killed and run again, it does those that are not done yet.
+
+    Example: leaderboard distill ablate paper
     """
     from harness.core.errors import InputError
 

@@ -117,10 +117,12 @@ def train_baseline(
     cpu: CpuOption = False,
     fresh: FreshOption = False,
 ) -> None:
-    """Train an NLI-tuned baseline, as SBERT was trained: NLI pairs, then the STS Benchmark.
+    """Train an NLI-tuned baseline. As SBERT was trained: on NLI pairs, then on the STS Benchmark.
 
     Writes a sentence-transformers model for `leaderboard run --encoder sentence-transformers:DIR`. Killed at any point
     and run again, it goes on from its last checkpoint. Rows of the STS Benchmark that are in STS 2017 are left out.
+
+    Example: leaderboard train-baseline FacebookAI/xlm-roberta-base --name xlmr-nli-stsb
     """
     from harness.core.errors import InputError, MissingExtraError, unknown_name
 

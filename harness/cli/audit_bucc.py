@@ -60,7 +60,8 @@ def audit_bucc(
     threads: ThreadsOption = None,
     format: Annotated[str, format_option("what the verdicts give", (*TABLE_FORMATS, "json"))] = "table",
 ) -> None:
-    """Have the best mined pairs that are not in BUCC's gold reviewed, and score again with those that are translations.
+    """Review mined pairs that BUCC's gold lacks. The best of them are written to a list; read back with a person's
+    verdicts, the score counts those that are translations.
 
     First --out FILE: the pairs, tab-separated, for a spreadsheet or an editor. A reviewer writes yes (a good
     translation), no or unsure into its column verdict. Then --read FILE: precision, recall and F1 on the training split
@@ -68,6 +69,8 @@ def audit_bucc(
 
     The mined pairs are those that `leaderboard run --task bucc --save-rows` has stored below --results; without them
     the pairs are mined again, from cached vectors where there are any.
+
+    Example: leaderboard audit-bucc --encoder muse --subset de-en --out audit.tsv
     """
     from harness.cli.progress import watch
     from harness.core.errors import InputError

@@ -66,7 +66,7 @@ def best(
     results: ResultsFoldersOption = None,
     format: Annotated[str, format_option("everything, in full precision", ("table", "json"))] = "table",
 ) -> None:
-    """Say which encoder is best on the chosen sets, task by task, from what is stored.
+    """Say which encoder is best. The answer is for the chosen sets, task by task, from what is stored.
 
     Of each task the unweighted mean over the sets counts that the most encoders share, items resampled within each
     set; tasks are never averaged. All that may be the best stand with what they cost, as far as `speed` has measured
@@ -82,6 +82,8 @@ def best(
     the encoders; mde_is_upper_bound where only the scores' own intervals tell them), encoders (each with value, low,
     high, difference, p_holm, cheaper, what it costs, licence, not_made_for), against (with --reference: encoder,
     difference, p_holm, result), not_comparable, measured_on_some, not_measured, subsets_left_out.
+
+    Example: leaderboard best --language de --language tr
     """
     size = size_in_bytes(max_size)
 

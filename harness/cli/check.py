@@ -90,7 +90,7 @@ def check(
     ] = None,
     own: DataDir | None = None,
 ) -> None:
-    """Measure again what is stored, and fail where something is not as it was.
+    """Fail where a stored score has changed. What is stored is measured again.
 
     Exit code 0: every record agrees within its tolerance (0.05 for scores x 100, or what the record says, with the
     reason). Exit code 1: a score, number of items, data checksum, signature or fingerprint has changed, a record could
@@ -100,6 +100,8 @@ def check(
     --subset asks for them; so are encoders that lack something, unless --encoder does. A record is data: an encoder
     whose spec string runs code (python:, a foreign tfhub:, mteb:, trust_remote_code=true) or sends texts to a server
     (openai:) is only loaded if --encoder gives that spec string.
+
+    Example: leaderboard check --against results --encoder student --task sts17
     """
     from harness.cli.progress import watch
     from harness.core.errors import InputError
@@ -228,11 +230,13 @@ def rerun(
     threads: ThreadsOption = None,
     own: DataDir | None = None,
 ) -> None:
-    """Repeat one stored measurement (of an average, all that it is the mean of) and report the difference.
+    """Repeat one stored measurement. The difference is reported; of an average, all that it is the mean of is repeated.
 
     Prints old and new scores, then in what else the two differ: commit, versions, hardware, data, protocol. Exit code 1
     if a score is beyond the record's tolerance, or anything else that `leaderboard check` looks at has changed. Nothing
     is stored.
+
+    Example: leaderboard rerun student/sts17/en-es@sample
     """
     from harness.cli.progress import watch
     from harness.core.errors import InputError

@@ -8,10 +8,12 @@ from harness.cli.options import EncoderOption, ResultsOption, TaskOption, result
 
 
 def cite(results: ResultsOption = None, task: TaskOption = None, encoder: EncoderOption = None) -> None:
-    """Print BibTeX for what was used: the harness, and the tasks, data sets and encoders of all stored results.
+    """Print BibTeX for what was used. That is the harness, and the tasks, data sets and encoders of all stored results.
 
     With --task and --encoder: for these, stored or not; of a task its published data sets too. What has no known
     citation, and data sets of your own, are named in a line of comment.
+
+    Example: leaderboard cite > used.bib
     """
     from harness.encoders.registry import encoder_info
     from harness.encoders.spec import parse_spec

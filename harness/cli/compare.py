@@ -73,7 +73,8 @@ def compare(
     format: Annotated[str, format_option("an entry a set and pair of encoders")] = "table",
     own: DataDir | None = None,
 ) -> None:
-    """Compare encoders: differences with intervals and p-values per set and on average, and what may be concluded.
+    """Test the differences between encoders. Each stands with its interval and p, per set and on average, and with what
+    may be concluded.
 
     The difference is the first encoder minus the second; with more than two, each encoder minus the best, or with
     --reference that one minus each. Intervals are BCa bootstrap intervals, tests approximate randomisation of the same
@@ -83,6 +84,8 @@ def compare(
     where there are any. Nothing is stored.
 
     Exit code 3: an encoder failed on a set; the others are compared all the same.
+
+    Example: leaderboard compare student muse --task sts17
     """
     from harness.cli.progress import watch
     from harness.core.errors import InputError, unknown_name

@@ -81,9 +81,12 @@ def status(
         str, format_option("an entry a data set, with all checksums", (*TABLE_FORMATS, "json"))
     ] = "table",
 ) -> None:
-    """Show every data set the harness knows: how much of it is in the data directory, its sha256, its licence.
+    """Show which data sets are there. Of every data set the harness knows: how much of it is in the data directory, its
+    sha256, its licence.
 
     With --sets your own instead.
+
+    Example: leaderboard data status
     """
     from harness.data.catalogue import catalogue
     from harness.data.inventory import own_status, set_status
@@ -132,9 +135,11 @@ def fetch(
         typer.Option(metavar="CODES", help="Of parallel corpora: the languages beside English, as in de,ar."),
     ] = None,
 ) -> None:
-    """Download data sets into the data directory (made if it is not there); files that are there are kept.
+    """Download data sets. They go into the data directory (made if it is not there); files that are there are kept.
 
     Exit with 3 if only some of the sets could be fetched.
+
+    Example: leaderboard data fetch sts17 tatoeba
     """
     from harness.cli.progress import download_bar
     from harness.data.fetch import fetch_set
@@ -183,9 +188,11 @@ def fetch(
 
 @app.command()
 def verify(sets: SetsArgument = None, data_dir: DataDirOption = None, sets_file: SetsFileOption = None) -> None:
-    """Compare the files with their known checksums; exit with 1 if one differs, or if a named set lacks one.
+    """Check the files' checksums. Exit code 1 if one differs, or if a named set lacks one.
 
     With --sets your own instead, which are read too: what is wrong in them is said.
+
+    Example: leaderboard data verify sts17
     """
     from harness.data.inventory import verify_own, verify_set
     from harness.data.parallel import chosen_sets

@@ -54,7 +54,11 @@ def encoders(
         typer.Option(metavar="ALIAS", show_default=False, help="Download what this encoder needs first. Repeatable."),
     ] = None,
 ) -> None:
-    """Show every encoder: dimension, licence of the weights, backend, and whether it is ready on this machine."""
+    """List encoders, and what they need. Of each: dimension, licence of the weights, backend, and whether it is ready
+    on this machine.
+
+    Example: leaderboard encoders --fetch minilm
+    """
     all_fetched = _fetch(fetch or [])
     rows = _rows()
     is_long = format in ENTRY_FORMATS
@@ -150,7 +154,10 @@ def tables(rows: Sequence[EncoderRow]) -> list[Table]:
 
 @cache.command()
 def size(cache_dir: CacheDirOption = None) -> None:
-    """Print bytes and encoder (name and fingerprint), and the total."""
+    """Print what the cached vectors take. Bytes of each encoder (name and fingerprint), and the total.
+
+    Example: leaderboard cache size
+    """
     from harness.encoders.cache import VectorCache
 
     sizes = VectorCache(cache_dir).size()

@@ -110,9 +110,11 @@ def _group() -> None:
 
 @app.command()
 def check(address: AddressOption = None, cache_dir: CacheDirOption = None) -> None:
-    """Look at a cluster: nodes, CPUs, GPUs, versions, and whether every node sees the cache folder.
+    """Look at a cluster. Nodes, CPUs, GPUs, versions, and whether every node sees the cache folder.
 
     A line on stderr for each thing that does not fit, and exit code 2.
+
+    Example: leaderboard engine check --address auto
     """
     from harness.core.threads import n_threads
     from harness.encoders.cache import VectorCache

@@ -33,11 +33,13 @@ def export(
     encoder: Annotated[list[str] | None, filter_option("encoder")] = None,
     task: Annotated[list[str] | None, filter_option("task")] = None,
 ) -> None:
-    """Write what means the same in another tool as its result files, and print the files.
+    """Write results as another tool's files. Only what means the same there is written; the files are printed.
 
     mteb: DIR/results/MODEL/REVISION/TASK.json, scores divided by 100. STS17 (cosine Spearman and Pearson) and Tatoeba
     (xx -> en: accuracy and weighted F1), on the published data only; stderr says what is left out. Several results
     folders are joined: an encoder that two of them have is exported as FOLDER__NAME.
+
+    Example: leaderboard export --format mteb --out mteb-results
     """
     from harness.core.errors import InputError
     from harness.core.escaping import terminal_line
@@ -69,11 +71,13 @@ def import_results(
     ],
     results: ResultsOption = None,
 ) -> None:
-    """Store results of mteb, to be shown as published figures with their source, and print the files.
+    """Store mteb's results as published figures. Each is shown with its source; the files are printed.
 
     Takes MODEL/REVISION/TASK.json as mteb's ResultCache and its repository of results have them, and files from before
     mteb 1.11; of the tasks STS17, Tatoeba, BUCC and BUCC.v2. `show --published` and `report` set them beside what was
     measured. A second import of the same model, revision and task replaces the first. What `export` wrote is left out.
+
+    Example: leaderboard import mteb-results
     """
     from harness.core.escaping import terminal_line
     from harness.published.mteb_import import read_results, store

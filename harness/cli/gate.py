@@ -138,7 +138,8 @@ def gate(
     ] = None,
     own: DataDir | None = None,
 ) -> None:
-    """Fail where a changed model is significantly worse than the one before, and only there.
+    """Fail where a changed model is worse. It is compared with the one before, on the same items; significantly better,
+    or other, is no failure.
 
     Both are compared on every set and average that the baseline has results on, by the task's main metric: a paired
     test on the same items (approximate randomisation, two-sided), corrected by Holm over all scores. Weights may
@@ -151,6 +152,8 @@ def gate(
     Exit code 0: nothing is worse. 1: a score is significantly worse, or lower by more than --max-drop, or the candidate
     is too slow or too large. 3: nothing is, but something could not be judged (no rows, a set that the candidate lacks,
     other data or another protocol), whatever --max-drop says.
+
+    Example: leaderboard gate scores 'static:new-model?name=model'
     """
     from harness.cli.progress import watch
     from harness.core.errors import InputError

@@ -201,7 +201,8 @@ def mine(
     cpus_per_worker: CpusOption = None,
     gpus_per_worker: GpusOption = 0.0,
 ) -> None:
-    """Mine translations from two sides with one sentence a line, by the margin of their similarity.
+    """Find translations in two texts. Each side has one sentence a line; pairs are scored by the margin of their
+    similarity.
 
     Writes `score TAB source TAB target`, the best pair first, as LASER's tools do, or another --format. Blank lines are
     dropped, a line with a tab is refused, and what else might end a line (U+2028, say) is written as a blank.
@@ -212,6 +213,8 @@ def mine(
 
     With --engine ray and a --work-dir that all nodes see, the workers of a cluster encode and search; with equal
     --threads the pairs are those of one process, byte by byte. Nothing is estimated then.
+
+    Example: leaderboard mine news.de news.en --encoder student --threshold auto --out pairs.tsv
     """
     from harness.cli.mining_advice import AUTO, advised, parsed_threshold
     from harness.cli.mining_progress import watch_mining

@@ -40,13 +40,16 @@ def reproduce(
     ] = None,
     format: Annotated[str, format_option("an entry a score")] = "table",
 ) -> None:
-    """List every score of Tables 1 to 8 of Reimers and Gurevych (2020) beside what was measured here.
+    """Set measurements beside the paper's scores. Every score of Tables 1 to 8 of Reimers and Gurevych (2020) is
+    listed.
 
     Where nothing was: what that needs first (a package, a download, a model to train, a data set), or the command that
     measures it. Exit with 3 if a run failed.
 
     With --encoder a stored encoder of your own has a row in each of these tables, with its score where it was measured
     on the same data by the same metric, and the reason where it cannot be compared.
+
+    Example: leaderboard reproduce --table 2
     """
     from harness.cli.progress import watch
     from harness.core.errors import InputError

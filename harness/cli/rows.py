@@ -22,13 +22,15 @@ def rows(
     pack: Annotated[bool, typer.Option("--pack", help="Write RESULTS/records/ENCODER/rows.zip first.")] = False,
     format: Annotated[str, format_option("an entry an encoder")] = "table",
 ) -> None:
-    """Show which per-item rows are kept, and pack them.
+    """Show and pack the stored rows. These are per item, and what tests are made from.
 
     A run keeps a file for each set below RESULTS/rows/. --pack puts all rows of an encoder that are there into one
     small file beside its records. It can be committed with them: intervals and tests, `compare` and `best` read
     it where the files in RESULTS/rows/ are absent. What is packed already and not in RESULTS/rows/ stays in it.
 
     Exit code 3: some rows are not those of the stored results, and were left out.
+
+    Example: leaderboard rows --pack --results scores
     """
     from harness.report.render import ENTRY_FORMATS, render, render_long
     from harness.results.selection import select, stored

@@ -84,7 +84,7 @@ def run(
     vectors: VectorsOption = VectorsChoice.shared,
     own: DataDir | None = None,
 ) -> None:
-    """Measure encoders on tasks and store each result as soon as it is there.
+    """Measure encoders on tasks. Each result is stored as soon as it is there.
 
     Without options: every encoder that is ready, on every set that is found in the data directory, or on the bundled
     sample where none is given. With data sets of your own (--pairs, --scored, --beir, --sets): on these alone.
@@ -100,6 +100,8 @@ def run(
 
     At the end the intervals and tests that the tables show are brought up to date (RESULTS/statistics/), from the
     per-item rows that are kept (RESULTS/rows/).
+
+    Example: leaderboard run --suite sample --encoder student --encoder chargrams
     """
     from harness.cli.progress import watch
     from harness.core.errors import InputError

@@ -64,7 +64,7 @@ def show(
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="A table a task, without a choice too.")] = False,
 ) -> None:
-    """Print what is stored: one table over all tasks; with a choice or --full a table a task, or an entry a number.
+    """Print the stored scores. One table over all tasks; with a choice or --full a table a task, or an entry a number.
 
     The table over all tasks has a row an encoder, the best overall rank first, and fits 100 columns. The overall rank
     is the mean of an encoder's ranks in the columns, among the encoders that have them all; its interval comes from
@@ -87,6 +87,8 @@ def show(
     the encoder was made for the languages of the subset; empty if that is not known), signature, source ("measured",
     or a citation), fingerprint, dataset, dataset_sha256, created; with --published also row, measured, difference,
     note.
+
+    Example: leaderboard show --task sts17 --format csv
     """
     from harness.core.errors import InputError, unknown_name
     from harness.protocol.languages import of_unknown_languages, on_languages
@@ -215,13 +217,16 @@ def report(
         bool, typer.Option("--check", help="Write nothing; exit with 1 if something would change.")
     ] = False,
 ) -> None:
-    """Write the pages of the results folder from the records, and print the files that changed.
+    """Write pages, pictures and the board. They are made from the records of the results folder; the files that changed
+    are printed.
 
     Pages and pictures that this command made of what is no longer there are removed, which it says, too.
 
     With --language the pages are of the results on these languages alone, and say so. Give the same to --check, and
     the same --html, --title and --source-url. Without the extra `board` pictures stay as they are, and so do the charts
     of a page for a browser, if nothing else of it would change; a new page has none.
+
+    Example: leaderboard report --html board.html
     """
     from harness.core.errors import InputError
     from harness.core.escaping import terminal_line

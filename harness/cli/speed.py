@@ -39,7 +39,7 @@ def speed(
     cache_dir: CacheDirOption = None,
     format: Annotated[str, format_option("an entry a speed")] = "table",
 ) -> None:
-    """Measure speed, time to load, memory and size of encoders, and keep them in RESULTS/speed/.
+    """Measure speed, memory and size. Of each encoder, with the time to load; kept in RESULTS/speed/.
 
     Each encoder runs in processes of its own. The texts are bundled: ten languages, short, medium and long. Encoders
     take turns, round by round, so that ratios hold on a busy machine; the column `time` compares with the first one.
@@ -50,6 +50,8 @@ def speed(
 
     A measurement replaces that of the same encoder, weights, machine, device and threads. `show` and `report` set it
     beside the scores.
+
+    Example: leaderboard speed student muse
     """
     from harness.report.render import render, render_long
     from harness.report.speed import long_speeds, speed_tables

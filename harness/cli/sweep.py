@@ -66,7 +66,8 @@ def sweep(
     format: Annotated[str, format_option("an entry a variant and number")] = "table",
     own: DataDir | None = None,
 ) -> None:
-    """Measure encoders in full, cut and quantised, and test how small vectors can be before they are worse.
+    """Find how small vectors can be. Encoders are measured in full, cut and quantised, and it is tested which are
+    worse.
 
     Every number of --dims is combined with every way of --quantize, and so are all dimensions. Sentences are encoded
     once. Results are stored as by `run`, under ENCODER@256-int8 and the like (each is the encoder with
@@ -78,6 +79,8 @@ def sweep(
     concluded. Keys of csv and json: encoder, base, dim, quantize, bytes, task, subset, metric, value, low, high,
     difference, difference_low, difference_high, p, p_holm, is_worse (empty if not tested); in json they are the list
     "variants", beside the sentences of "conclusion".
+
+    Example: leaderboard sweep --encoder student --dims 128,64 --suite sample
     """
     from harness.cli.progress import watch
     from harness.core.errors import InputError

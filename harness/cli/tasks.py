@@ -56,10 +56,12 @@ def tasks(
     format: Annotated[str, format_option("an entry a subset")] = "table",
     own: DataDir | None = None,
 ) -> None:
-    """List the tasks of all installed packages with subsets, languages, numbers of items, metrics and licences.
+    """List tasks, sets and languages. Of all installed packages, with numbers of items, metrics and licences.
 
     With a data directory, or data sets of your own (--pairs, --scored, --beir, --sets): what is there. Without: the
     published subsets, and the bundled sample. Items are counted where the data is.
+
+    Example: leaderboard tasks --language tr
     """
     from harness.cli.progress import Watcher
     from harness.core.errors import InputError
