@@ -164,9 +164,11 @@ def _end_if_interrupted(reader: int, is_interrupted: threading.Event, farewell: 
             if sys.stderr.isatty():
                 sys.stderr.write("\x1b[?25h")  # progress bars hide the cursor
                 sys.stderr.flush()
-            for end in ENDINGS:
-                end()
-            os._exit(INTERRUPTED)
+            try:
+                for end in ENDINGS:
+                    end()
+            finally:
+                os._exit(INTERRUPTED)
     os.close(reader)
 
 

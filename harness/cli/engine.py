@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
@@ -48,10 +48,23 @@ AddressOption = Annotated[
 ]
 CpusOption = Annotated[
     int | None,
-    typer.Option("--cpus-per-worker", metavar="N", min=1, show_default="--threads", help="CPUs of a worker."),
+    typer.Option(
+        "--cpus-per-worker",
+        metavar="N",
+        min=1,
+        show_default="--threads, or fewer for each GPU to get a worker",
+        help="CPUs of a worker.",
+    ),
 ]
 GpusOption = Annotated[
-    float, typer.Option("--gpus-per-worker", metavar="N", min=0, help="GPUs of a worker; 0.5: two share one.")
+    float | None,
+    typer.Option(
+        "--gpus-per-worker",
+        metavar="N",
+        min=0,
+        show_default="1 where there are GPUs",
+        help="GPUs of a worker; 0.5: two share one; 0: none is used.",
+    ),
 ]
 VectorsOption = Annotated[
     VectorsChoice,
@@ -66,7 +79,7 @@ def opened(
     choice: EngineChoice,
     address: str | None,
     cpus: int | None,
-    gpus: float,
+    gpus: float | None,
     shared: Path | None,
     *,
     name: str = "cache folder",
@@ -81,26 +94,48 @@ def opened(
         MissingExtraError: Ray is not installed.
     """
     if choice is EngineChoice.local:
-        if address or cpus or gpus:
+        if address or cpus or gpus is not None:
             raise InputError("--address, --cpus-per-worker and --gpus-per-worker are for --engine ray; add it")
         yield None
         return
+    if gpus and not (0.001 <= gpus <= 1 or gpus.is_integer()):
+        raise InputError(f"--gpus-per-worker {gpus:g}: Ray gives a part of one GPU (0.5, say), or whole ones")
     from harness.core.threads import n_threads
     from harness.engine.check import blind_nodes, differences, nodes_of
-    from harness.engine.cluster import connected, end_descendants
+    from harness.engine.cluster import address_of, connected, end_descendants
     from harness.engine.encoding import REMEDY
-    from harness.engine.ray_engine import Needs, RayEngine
+    from harness.engine.ray_engine import RayEngine, name_of, needs_of
 
-    ENDINGS.append(end_descendants)  # a cluster of this machine alone
-    with connected(address, n_threads()) as ray:
-        engine = RayEngine(ray, Needs(cpus or n_threads(), gpus), say)
-        say(f"ray: {engine.places} workers of {cpus or n_threads()} CPUs, {gpus:g} GPUs and {n_threads()} threads each")
+    endings = [end_descendants] if address_of(address) == "local" else []  # other clusters are not ours to end
+    with _ending(endings), connected(address, n_threads()) as ray:
+        nodes_alive = [node for node in ray.nodes() if node["Alive"]]
+        needs = needs_of(nodes_alive, cpus, gpus, n_threads())
+        engine = RayEngine(ray, needs, say)
+        say(f"ray: {_workers(engine.places)} of {needs.cpus} CPUs, {needs.gpus:g} GPUs and {n_threads()} threads each")
+        for node in nodes_alive:
+            if idle := needs.idle(node["Resources"]):
+                say(f"warning: {name_of(node)} {idle}; --cpus-per-worker and --gpus-per-worker change that")
         for difference in differences(nodes_of(ray)):
             say(f"warning: {difference}")
         if shared is not None and (blind := blind_nodes(ray, shared)):
             nodes = "; ".join(f"{node}: {why}" for node, why in blind.items())
             raise InputError(f"the {name} {shared} is not seen by all nodes ({nodes}); {remedy or REMEDY}")
         yield engine
+
+
+@contextmanager
+def _ending(endings: list[Callable[[], None]]) -> Iterator[None]:
+    """Has an interruption call these, in a `with` block."""
+    ENDINGS.extend(endings)
+    try:
+        yield
+    finally:
+        for end in endings:
+            ENDINGS.remove(end)
+
+
+def _workers(n: int) -> str:
+    return "1 worker" if n == 1 else f"{n} workers"
 
 
 @app.callback()

@@ -199,7 +199,7 @@ def mine(
     engine: EngineOption = EngineChoice.local,
     address: AddressOption = None,
     cpus_per_worker: CpusOption = None,
-    gpus_per_worker: GpusOption = 0.0,
+    gpus_per_worker: GpusOption = None,
 ) -> None:
     """Find translations in two texts. Each side has one sentence a line; pairs are scored by the margin of their
     similarity.

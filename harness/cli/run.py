@@ -80,7 +80,7 @@ def run(
     engine: EngineOption = EngineChoice.local,
     address: AddressOption = None,
     cpus_per_worker: CpusOption = None,
-    gpus_per_worker: GpusOption = 0.0,
+    gpus_per_worker: GpusOption = None,
     vectors: VectorsOption = VectorsChoice.shared,
     own: DataDir | None = None,
 ) -> None:
@@ -130,6 +130,8 @@ def run(
         _forecast(request)
         return
     is_shared = vectors is VectorsChoice.shared
+    if not is_shared and engine is EngineChoice.local:
+        raise InputError("--vectors object-store is for --engine ray; add it")
     cache = VectorCache(cache_dir).root.absolute() if is_shared and engine is EngineChoice.ray else None
     with (
         watch() as progress,

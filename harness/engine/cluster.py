@@ -42,7 +42,7 @@ def connected(address: str | None = None, threads: int = 1) -> Iterator[Any]:
         from ray._private import worker
     except ImportError:
         raise MissingExtraError("the engine ray", "ray") from None
-    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    address = address_of(address)
     _check(address)
     with suppress(AttributeError):
         worker._worker_logs_enabled = False  # what nodes have to say of their end fills a screen; ours is a line
@@ -63,6 +63,11 @@ def connected(address: str | None = None, threads: int = 1) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+def address_of(address: str | None) -> str:
+    """The one that is meant where a user gives this one, or none."""
+    return address or os.environ.get("RAY_ADDRESS") or "local"
 
 
 def _check(address: str) -> None:

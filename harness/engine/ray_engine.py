@@ -10,10 +10,10 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from harness.engine.engine import ATTEMPTS, ClusterError, Done, Failed, Lost, LostError, Outcome, R, T
+from harness.engine.engine import ATTEMPTS, ClusterError, Done, Failed, LoadError, Lost, LostError, Outcome, R, T
 from harness.engine.worker import Setting, Told, attempt
 
 _MOST = 10  # attempts, where it is the nodes that die: of no fault of the piece
@@ -37,7 +37,37 @@ class Needs:
     def places(self, resources: dict[str, float]) -> int:
         """How many workers a node with these resources has room for."""
         n = int(resources.get("CPU", 0) // self.cpus)
-        return min(n, int(resources.get("GPU", 0) / self.gpus + 1e-9)) if self.gpus else n
+        return min(n, self.of_gpus(resources)) if self.gpus else n
+
+    def of_gpus(self, resources: dict[str, float]) -> int:
+        """How many workers the GPUs of a node suffice for; Ray gives no worker parts of two GPUs."""
+        gpus = int(resources.get("GPU", 0))
+        return gpus * int(1 / self.gpus + 1e-9) if self.gpus < 1 else gpus // int(self.gpus)
+
+    def idle(self, resources: dict[str, float]) -> str:
+        """What of a node with these resources no worker will use, though it could with other needs; empty: nothing."""
+        cpus, gpus, places = resources.get("CPU", 0), resources.get("GPU", 0), self.places(resources)
+        if cpus and not places:
+            return "has no room for a worker"
+        if places and self.gpus and places < self.of_gpus(resources):
+            return f"has CPUs for {places} of the {self.of_gpus(resources)} workers that its {gpus:g} GPUs suffice for"
+        return ""
+
+
+def needs_of(nodes: list[dict[str, Any]], cpus: int | None, gpus: float | None, threads: int) -> Needs:
+    """What a worker needs where the user leaves it open.
+
+    A GPU, if there are any: else all workers would take the first one. As many CPUs as threads, but fewer where not
+    all GPUs would get a worker.
+    """
+    resources = [node["Resources"] for node in nodes if node["Alive"]]
+    gpus = float(any(each.get("GPU", 0) >= 1 for each in resources)) if gpus is None else gpus
+    if cpus is None:
+        cpus = threads
+        for each in resources if gpus else ():
+            if (workers := Needs(1, gpus).of_gpus(each)) and each.get("CPU", 0) >= workers:
+                cpus = min(cpus, int(each["CPU"] // workers))
+    return Needs(cpus, gpus)
 
 
 @dataclass
@@ -45,7 +75,7 @@ class _Sent:
     piece: Any
     node: str = ""
     attempts: int = 0  # begun before
-    deaths: int = 0  # of workers, not of nodes
+    deaths: list[str] = field(default_factory=list)  # the nodes on which workers died of it, or could not load
 
 
 class RayEngine:
@@ -71,7 +101,7 @@ class RayEngine:
         self, function: Callable[[T], R], pieces: Iterable[T], on_redone: Callable[[T, str], None] | None = None
     ) -> Iterator[Outcome[T, R]]:
         """See `Engine.map`."""
-        ray, setting = self._ray, Setting.here()
+        ray, setting = self._ray, Setting.here(hides_gpus=not self._needs.gpus)
         # With max_calls, Ray would end a worker that has a GPU after each task, and the model would be loaded again.
         needs = {"num_cpus": self._needs.cpus, "num_gpus": self._needs.gpus, "max_retries": 0, "max_calls": 0}
         task = ray.remote(**needs)(attempt)
@@ -129,11 +159,18 @@ class RayEngine:
 
     def _free(self, running: Iterable[_Sent]) -> str | None:
         """The node with the fewest pieces for its places; None if each has twice as many as places."""
-        n_there, now = Counter(sent.node for sent in running), time.monotonic()
-        open_now = {node: n for node, n in self._places.items() if n and self._shunned.get(node, 0.0) <= now}
-        loads = {node: n_there[node] / places for node, places in open_now.items()}
+        n_there = Counter(sent.node for sent in running)
+        loads = {node: n_there[node] / places for node, places in self._open().items()}
         node = min(loads, key=lambda each: loads[each], default=None)
         return node if node is not None and n_there[node] < 2 * self._places[node] else None
+
+    def _open(self) -> dict[str, int]:
+        """The places of the nodes that get pieces now."""
+        now = time.monotonic()
+        return {node: n for node, n in self._places.items() if n and self._shunned.get(node, 0.0) <= now}
+
+    def _shun(self, node: str) -> None:
+        self._shunned[node] = time.monotonic() + _SHUN
 
     def _outcome(self, ref: Any, sent: _Sent) -> Outcome[Any, Any] | str:
         """What became of a task; or why it has to be done once more."""
@@ -146,18 +183,26 @@ class RayEngine:
             why = f"a worker cannot do its work ({last}); see leaderboard engine check"
             return Failed(sent.piece, ClusterError(why), sent.attempts)
         except errors.RayError as error:
+            if isinstance(error, errors.WorkerCrashedError | errors.OutOfMemoryError):
+                sent.deaths.append(sent.node)
+            else:  # Ray may say for a minute that the node is alive
+                self._shun(sent.node)
             is_node = isinstance(error, errors.NodeDiedError | errors.TaskUnschedulableError)
-            sent.deaths += not is_node
-            if is_node:  # Ray may say for a minute that it is alive
-                self._shunned[sent.node] = time.monotonic() + _SHUN
             return self._given_up(sent, _NODE if is_node else _how(error))
         if isinstance(told, Told):
-            return Failed(sent.piece, told.error(), sent.attempts)
+            raised = told.error()
+            if not isinstance(raised, LoadError) or len(sent.deaths) + 1 >= ATTEMPTS or sent.attempts >= _MOST:
+                return Failed(sent.piece, raised, sent.attempts)
+            # It was loaded elsewhere, so this may be the node's fault; but if all nodes do so, none is avoided.
+            sent.deaths.append(sent.node)
+            if any(node != sent.node for node in self._open()):
+                self._shun(sent.node)
+            return str(raised)
         return Done(sent.piece, value, sent.attempts)
 
     def _given_up(self, sent: _Sent, why: str) -> Lost[Any] | str:
-        """That a piece is given up; or why it is not."""
-        if sent.deaths >= ATTEMPTS or sent.attempts >= _MOST:
+        """That a piece is given up; or why it is not. Workers that died with their nodes did not die of it."""
+        if sum(node in self._nodes for node in sent.deaths) >= ATTEMPTS or sent.attempts >= _MOST:
             return Lost(sent.piece, LostError(f"given up after {sent.attempts} attempts: {why}"), sent.attempts)
         return why
 

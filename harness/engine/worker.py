@@ -20,6 +20,8 @@ from harness.engine.engine import LoadError
 
 _KNOWN = {error.__name__: error for error in (errors.InputError, errors.EncoderError, errors.VectorError)}
 _KNOWN |= {"LanguageError": errors.LanguageError, "LoadError": LoadError}
+_SENT = ("HARNESS_CACHE", "HARNESS_CACHE_GB", "HARNESS_DATA", "HARNESS_DEBUG", "HARNESS_MIRROR", "HARNESS_RESULTS")
+_SENT += ("HF_ENDPOINT", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE")  # a list, since any other name may be a secret's
 _PR_SET_PDEATHSIG = 1  # of <linux/prctl.h>
 
 _ours = ExitStack()  # what this process has taken over
@@ -43,11 +45,12 @@ class Setting:
     variables: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def here(cls) -> Setting:
-        """That of this process."""
-        names = [name for name in os.environ if name.startswith(("HARNESS_", "HF_")) and "TOKEN" not in name]
-        variables = tuple((name, os.environ[name]) for name in sorted(names))
-        return cls(os.getcwd(), tuple(sys.path), n_threads(), variables)  # noqa: PTH109
+    def here(cls, *, hides_gpus: bool = False) -> Setting:
+        """That of this process. With `hides_gpus` the work finds no GPU."""
+        found = [(name, os.environ[name]) for name in _SENT if name in os.environ]
+        variables = [(name, value) for name, value in found if not _has_password(value)]
+        variables += [("CUDA_VISIBLE_DEVICES", "")] if hides_gpus else []
+        return cls(os.getcwd(), tuple(sys.path), n_threads(), tuple(variables))  # noqa: PTH109
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,10 @@ class Told:
                 return kind(self.message)
         made: Exception = type(self.kind, (Exception,), {})(self.message)
         return made
+
+
+def _has_password(value: str) -> bool:
+    return "://" in value and "@" in value
 
 
 def attempt(function: Callable[[Any], Any], piece: Any, setting: Setting) -> tuple[Any, Told | None]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import time
-import zipfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from harness.engine.engine import Done, Engine
 from harness.mining.encoding import EncodeChunk, without_cache
 from harness.mining.neighbours import Backend, Progress
 from harness.mining.search import Neighbours
-from harness.mining.tiles import cuts, nearest_on, tile_rows
+from harness.mining.tiles import begun, cuts, nearest_on
 from harness.mining.work import WorkDir
 
 Vectors = NDArray[np.floating[Any]]
@@ -170,11 +169,7 @@ def nearest_in_tiles(
     Raises:
         Exception: as `nearest_on`.
     """
-    begun = [path.name.rpartition("-")[2] for path in work.folder.glob(f"tiles-k{k}-*")]
-    rows = next((int(name) for name in begun if name.isdecimal() and int(name)), 0)
-    rows = rows or tile_rows(len(x), len(y), max(1, engine.places))
-    folder = (work.folder / f"tiles-k{k}-{rows}").absolute()
-    cut = cuts(len(x), rows), cuts(len(y), rows)
+    folder, cut = begun(work.folder.absolute(), f"tiles-k{k}", len(x), len(y), engine.places)
     return nearest_on(engine, x, y, k, backend=backend, folder=folder, cut=cut, on_progress=on_progress)
 
 
@@ -206,7 +201,9 @@ def _read(file: Path, shape: tuple[int, int]) -> NDArray[np.float32] | None:
         refuse_special(file)
         with file.open("rb") as stream, np.lib.npyio.NpzFile(stream, allow_pickle=False) as stored:
             vectors = stored[_COLUMN]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    except InputError:
+        raise
+    except Exception:  # of a damaged zip they are of many types: NotImplementedError, RuntimeError, zlib.error
         return None
     is_whole = vectors.shape == shape and vectors.dtype == np.float32 and bool(np.isfinite(vectors).all())
     return vectors if is_whole else None

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-import zipfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -146,6 +145,17 @@ def tile_rows(n: int, m: int, places: int) -> int:
     return min(_MOST, max(_LEAST, isqrt(n * m // (_A_PLACE * places))))
 
 
+def begun(root: Path, name: str, n: int, m: int, places: int) -> tuple[Path, tuple[list[slice], list[slice]]]:
+    """The folder below `root` of a search that is begun, and its cut, which the folder's name tells; else of a new one.
+
+    So a search goes on from what is there, however many places there are by now.
+    """
+    told = sorted(path.name.rpartition("-")[2] for path in root.glob(f"{name}-*"))
+    rows = next((int(number) for number in told if number.isdecimal() and int(number)), 0)
+    rows = rows or tile_rows(n, m, max(1, places))
+    return root / f"{name}-{rows}", (cuts(n, rows), cuts(m, rows))
+
+
 def nearest_on(
     engine: Engine,
     x: Vectors,
@@ -250,11 +260,12 @@ def search_on(engine: Engine, root: Path, watch: Callable[[Progress], None] | No
     ) -> tuple[Neighbours, Neighbours]:
         if backend == "faiss" or x.ndim != 2 or y.ndim != 2 or len(x) * len(y) * x.shape[1] < _WORTH:
             return nearest(x, y, k, backend=backend, on_progress=on_progress)
-        folder = root / f"tiles-{_digest(x, y, str(k))[:32]}"
+        folder, cut = begun(root, f"tiles-{_digest(x, y, str(k))[:32]}", len(x), len(y), engine.places)
         with writing(folder):
             claim = Claim(folder)
         try:
-            found = nearest_on(engine, x, y, k, backend=backend, folder=folder, on_progress=on_progress or watch)
+            watching = on_progress or watch
+            found = nearest_on(engine, x, y, k, backend=backend, folder=folder, cut=cut, on_progress=watching)
         finally:
             claim.release()
         remove_unclaimed(folder)
@@ -269,13 +280,22 @@ def _parts(side: Vectors, folder: Path | None, name: str, cut: Sequence[slice]) 
     if not (isinstance(side, np.memmap) and side.filename and side.flags.c_contiguous and _is_whole(side)):
         file = folder / f"{name}.npy"
         refuse_special(file)
-        if not file.exists():
+        if not _holds(file, side):
             with writing(file), replacing(file) as stream:
                 np.save(stream, np.ascontiguousarray(side), allow_pickle=False)
         side = np.load(file, mmap_mode="r", allow_pickle=False)
     assert isinstance(side, np.memmap) and side.filename is not None
     where = (Path(side.filename).absolute(), side.dtype.str, side.shape, int(side.offset))
     return [Part(part.start, part.stop, None, *where) for part in cut]
+
+
+def _holds(file: Path, side: Vectors) -> bool:
+    """Whether a file has these rows, bit by bit; one that a killed search has left may be damaged."""
+    try:
+        stored = np.load(file, mmap_mode="r", allow_pickle=False)
+    except Exception:  # whatever a damaged file makes of it: it is written again
+        return False
+    return stored.ndim == 2 and _digest(stored, side[:0], "") == _digest(side, side[:0], "")
 
 
 def _is_whole(side: np.memmap[Any, Any]) -> bool:
@@ -322,9 +342,9 @@ def _read(tile: Tile) -> tuple[Neighbours, Neighbours] | None:
         refuse_special(tile.out)
         with tile.out.open("rb") as stream, np.lib.npyio.NpzFile(stream, allow_pickle=False) as stored:
             columns = [stored[name] for name in _COLUMNS]
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    except InputError:
+        raise
+    except Exception:  # of a damaged zip they are of many types: NotImplementedError, RuntimeError, zlib.error
         return None
     of_x, of_y = Neighbours(*columns[:2]), Neighbours(*columns[2:])
     for part, other, found in ((tile.x, tile.y, of_x), (tile.y, tile.x, of_y)):

@@ -34,7 +34,7 @@ from harness.engine.encoding import (
     describe,
     encode_piece,
 )
-from harness.engine.engine import Done, Engine, LoadError
+from harness.engine.engine import ClusterError, Done, Engine, LoadError
 from harness.mining.tiles import search_on, searching
 from harness.protocol.task import Planned, Task
 from harness.running.asked import Asked, asked_for
@@ -133,6 +133,8 @@ class Distribution:
         told: list[Description | Exception] = [RuntimeError("not asked")] * len(questions)
         for outcome in self._engine.map(describe, questions, lambda *_: None):
             answer = outcome.value if isinstance(outcome, Done) else outcome.error
+            if isinstance(answer, ClusterError):
+                raise answer
             told[numbers[id(outcome.piece)]] = answer
         return told
 

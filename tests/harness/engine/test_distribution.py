@@ -16,7 +16,7 @@ from harness.core.errors import InputError
 from harness.encoders import vectors as encoder_vectors
 from harness.encoders.shards import open_shard
 from harness.engine import encoding
-from harness.engine.engine import Lost, LostError, Outcome
+from harness.engine.engine import ClusterError, Failed, Lost, LostError, Outcome
 from harness.engine.local import LocalEngine
 from harness.mining import tiles
 from harness.protocol import get_task
@@ -269,6 +269,18 @@ def test_a_task_that_asks_by_what_it_sees_gets_what_it_asks_for(folder: Path) ->
     found = [run(folder, to, where, tasks=[task], subsets=()) for to, where in places.items()]
     assert comparable(found[0].results) == comparable(found[1].results) and found[0].results
     assert not found[0].failures + found[1].failures
+
+
+def test_workers_that_cannot_do_anything_end_the_run(folder: Path) -> None:
+    class Bare(LocalEngine):
+        def map(self, function: Callable, pieces: Iterable, on_redone: object = None) -> Iterator[Outcome]:
+            return (
+                Failed(piece, ClusterError("a worker cannot do its work (No module named 'harness')"))
+                for piece in pieces
+            )
+
+    with pytest.raises(ClusterError, match="No module named"):
+        run(folder, "there", Distribution(Bare()), names=["batches", "polyglot"])
 
 
 def test_an_encoder_that_is_an_object_stays_here(folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import sys
 from collections import Counter
+from contextlib import nullcontext
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ from harness.engine import ray_engine
 from harness.engine.cluster import connected
 from harness.engine.engine import ClusterError, Done, Failed, LoadError, Lost
 from harness.engine.local import LocalEngine
-from harness.engine.ray_engine import Needs, RayEngine
+from harness.engine.ray_engine import Needs, RayEngine, needs_of
 from harness.engine.worker import Setting, Told
 
 
@@ -42,6 +43,9 @@ class RuntimeEnvSetupError(RayError): ...
 
 
 class TaskUnschedulableError(RayError): ...
+
+
+class ObjectLostError(RayError): ...
 
 
 class MadeUp:
@@ -248,6 +252,139 @@ def test_a_worker_that_cannot_begin_is_no_crash() -> None:
     assert "No module named 'harness'" in str(outcome.error) and "engine check" in str(outcome.error)
 
 
+def test_a_result_that_is_lost_is_no_death_of_the_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_engine, "_SHUN", -1.0)
+    ray = MadeUp({0: 4 * [ObjectLostError("")]})
+    assert list(engine(ray).map(halved, [0])) == [Done(0, 0, 5)]
+    ray = MadeUp({0: [ObjectLostError("")]})
+    monkeypatch.setattr(ray_engine, "_SHUN", 90.0)
+    assert list(engine(ray).map(halved, [0])) == [Done(0, 0, 2)]
+    assert set(ray.by_node.values()) == {1}  # the other node
+
+
+def test_a_worker_that_dies_with_its_node_is_no_death_of_the_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_engine, "_LOOK", -1.0)
+    ray = MadeUp({0: 4 * [WorkerCrashedError("")]}, nodes=(1,))
+    real = ray.get
+
+    def get(ref: Any) -> Any:  # Ray notices the node's end after the worker's
+        ray.cpus = [-1] * len(ray.cpus) + [1]
+        return real(ref)
+
+    ray.get = get
+    assert list(engine(ray).map(halved, [0])) == [Done(0, 0, 5)]
+
+
+class Unloadable:
+    """Encoding that fails on some nodes of a made-up Ray, for it knows on which one it is."""
+
+    def __init__(self, ray: MadeUp, nodes: set[str]):
+        self.failed: Counter[str] = Counter()
+        real = ray.get
+
+        def get(ref: Any) -> Any:
+            if ref[0] in nodes:
+                self.failed[ref[0]] += 1
+                return None, Told.of(LoadError(f"cannot be loaded on node {ref[0]}"))
+            return real(ref)
+
+        ray.get = get
+
+
+def test_a_node_that_cannot_load_is_avoided() -> None:
+    ray, redone = MadeUp(nodes=(1, 1)), []
+    bad = Unloadable(ray, {"000001"})
+    outcomes = list(engine(ray).map(halved, range(0, 80, 2), lambda piece, why: redone.append(why)))
+    assert all(isinstance(outcome, Done) for outcome in outcomes) and len(outcomes) == 40
+    assert bad.failed["000001"] <= 2 and set(redone) == {"cannot be loaded on node 000001"}
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_what_cannot_be_loaded_anywhere_fails(n: int) -> None:
+    ray = MadeUp(nodes=(1,) * n)
+    bad = Unloadable(ray, {f"{node:06}" for node in range(n)})
+    outcomes = list(engine(ray).map(halved, range(0, 20, 2)))
+    assert [type(outcome.error) for outcome in outcomes] == 10 * [LoadError]
+    assert sum(bad.failed.values()) == 30
+
+
+def box(cpus: float, gpus: float) -> dict[str, Any]:
+    return {"Alive": True, "Resources": {"CPU": cpus, "GPU": gpus} if gpus else {"CPU": cpus}}
+
+
+def test_what_a_worker_gets_by_default() -> None:
+    assert needs_of([box(64, 8)], None, None, 64) == Needs(8, 1.0)  # one worker for each GPU
+    assert needs_of([box(64, 8)], None, None, 4) == Needs(4, 1.0)
+    assert needs_of([box(64, 8)], None, 0.5, 64) == Needs(4, 0.5)
+    assert needs_of([box(64, 8)], None, 0.0, 8) == Needs(8, 0.0)
+    assert needs_of([box(16, 0), box(32, 4)], None, None, 16) == Needs(8, 1.0)
+    assert needs_of([box(16, 0)], None, None, 4) == Needs(4, 0.0)
+    assert needs_of([box(16, 8)], 5, None, 4) == Needs(5, 1.0)
+    assert Needs(5, 1.0).idle({"CPU": 16, "GPU": 8}).startswith("has CPUs for 3 of the 8 workers")
+    assert Needs(5, 1.0).idle({"CPU": 16}) == Needs(32).idle({"CPU": 16}) == "has no room for a worker"
+    assert not Needs(2, 1.0).idle({"CPU": 16, "GPU": 8}) and not Needs(2).idle({"CPU": 16}) and not Needs(2).idle({})
+
+
+def test_no_worker_has_parts_of_two_gpus(leaderboard: Any) -> None:
+    assert Needs(1, 0.3).places({"CPU": 99, "GPU": 8}) == 24 and Needs(1, 2).places({"CPU": 99, "GPU": 5}) == 2
+    run = ("run", "--suite", "sample", "--encoder", "chargrams", "--engine", "ray", "--gpus-per-worker")
+    for number in ("1.5", "inf", "1e-9"):
+        assert "Ray gives a part of one GPU (0.5, say), or whole ones" in one_line_error(leaderboard(*run, number))
+
+
+def test_workers_without_a_gpu_see_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings: list[Setting] = []
+    for gpus in (0.0, 1.0):
+        ray = MadeUp(nodes=(2,))
+        real = ray.nodes
+        ray.nodes = lambda real=real: [{**node, "Resources": {"CPU": 2, "GPU": 2}} for node in real()]
+        send = ray.remote
+
+        def remote(send: Any = send, **options: Any) -> Any:
+            def sent(task: Any) -> Any:
+                there = send(**options)(task)
+
+                def noted(**given: Any) -> Any:
+                    begin = there.options(**given).remote
+                    return SimpleNamespace(
+                        remote=lambda f, p, setting: settings.append(setting) or begin(f, p, setting)
+                    )
+
+                return SimpleNamespace(options=noted)
+
+            return sent
+
+        ray.remote = remote
+        list(RayEngine(ray, Needs(1, gpus), print).map(halved, [2]))
+    assert [("CUDA_VISIBLE_DEVICES", "") in setting.variables for setting in settings] == [True, False]
+
+
+def test_no_secret_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HF_TOKEN", "HARNESS_API_KEY", "HARNESS_SECRET", "HF_SECRET"):
+        monkeypatch.setenv(name, "hush")
+    monkeypatch.setenv("HF_ENDPOINT", "https://me:hush@mirror.example")
+    monkeypatch.setenv("HF_HOME", "/shared/hf")
+    monkeypatch.setenv("HARNESS_CACHE", "/shared/@us")
+    sent = Setting.here()
+    assert "hush" not in repr(sent)
+    assert ("HF_HOME", "/shared/hf") in sent.variables and ("HARNESS_CACHE", "/shared/@us") in sent.variables
+
+
+def test_only_a_cluster_of_our_own_is_ended_by_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.cli import ENDINGS
+    from harness.cli import engine as command
+    from harness.engine import check, cluster
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(cluster, "connected", lambda *_: nullcontext(MadeUp()))
+    monkeypatch.setattr(check, "nodes_of", lambda _: [])
+    before = list(ENDINGS)
+    for address, ends in ((None, [cluster.end_descendants]), ("auto", [])):
+        with command.opened(command.EngineChoice.ray, address, 1, 0.0, None):
+            assert before + ends == ENDINGS
+        assert before == ENDINGS
+
+
 def test_the_local_engine_does_the_same() -> None:
     outcomes = list(LocalEngine().map(halved, range(4)))
     assert [type(outcome) for outcome in outcomes] == [Done, Failed, Done, Failed]
@@ -298,4 +435,10 @@ def test_an_address_is_looked_at_before_anything_is_done(leaderboard: Any) -> No
     run = ("run", "--suite", "sample", "--encoder", "chargrams", "--engine", "ray", "--address")
     assert "no Ray cluster at 127.0.0.1:9" in one_line_error(leaderboard(*run, "127.0.0.1:9"))
     assert "auto or HOST:PORT" in one_line_error(leaderboard(*run, "ray://somewhere"))
-    assert "add it" in one_line_error(leaderboard("run", "--suite", "sample", "--address", "auto"))
+
+
+def test_options_of_a_cluster_need_one(leaderboard: Any) -> None:
+    options = ("--address", "auto"), ("--gpus-per-worker", "0"), ("--vectors", "object-store")
+    for option in options:
+        run = leaderboard("run", "--suite", "sample", "--encoder", "chargrams", *option)
+        assert "for --engine ray; add it" in one_line_error(run)

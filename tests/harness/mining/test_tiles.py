@@ -150,6 +150,45 @@ def test_mining_is_searched_where_it_is_told(tmp_path: Path, monkeypatch: pytest
     assert engine.n == 6 and len(list(tmp_path.iterdir())) == 1  # of the search that was not done
 
 
+def test_a_search_goes_on_with_other_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = sides(5, 200, 200, np.float32)
+    expected = mine(x, y)
+    monkeypatch.setattr(tiles, "_WORTH", 1)
+    monkeypatch.setattr(tiles, "_LEAST", 16)
+    first, again = Counting(5), Counting()
+    first.places, again.places = 2, 30
+    with searching(search_on(first, tmp_path)), pytest.raises(KeyboardInterrupt):
+        mine(x, y)
+    n_tiles = len(cuts(200, tile_rows(200, 200, 2))) ** 2
+    with searching(search_on(again, tmp_path)):
+        found = mine(x, y)
+    assert again.n == n_tiles - 5 > 0
+    assert all(one.tobytes() == other.tobytes() for one, other in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("how", ["sign", "short", "empty"])
+def test_a_damaged_side_is_written_again(tmp_path: Path, how: str) -> None:
+    x, y = sides(1, 50, 40, np.float32)
+    cut = cuts(50, 20), cuts(40, 11)
+    with pytest.raises(KeyboardInterrupt):
+        nearest_on(Counting(1), x, y, folder=tmp_path, cut=cut)
+    content = bytearray((tmp_path / "x.npy").read_bytes())
+    content[-1] ^= 0x80
+    (tmp_path / "x.npy").write_bytes({"sign": content, "short": content[:-9], "empty": b""}[how])
+    assert_same(nearest_on(LocalEngine(), x, y, folder=tmp_path, cut=cut), nearest(x, y))
+
+
+def test_a_tile_with_any_flipped_byte_is_made_again(tmp_path: Path) -> None:
+    x, y = sides(1, 4, 4, np.float32)
+    expected = nearest(x, y, 1)
+    assert_same(nearest_on(LocalEngine(), x, y, 1, folder=tmp_path), expected)
+    [file] = tmp_path.glob("tile-*.npz")
+    content = file.read_bytes()
+    for place in range(len(content)):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :])
+        assert_same(nearest_on(LocalEngine(), x, y, 1, folder=tmp_path), expected)
+
+
 def test_what_is_wrong_is_said_as_ever() -> None:
     x, y = sides(4, 30, 30, np.float32)
     x[21, 3] = np.nan
