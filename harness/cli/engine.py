@@ -104,7 +104,7 @@ def opened(
     from harness.engine.check import blind_nodes, differences, nodes_of
     from harness.engine.cluster import address_of, connected, end_descendants
     from harness.engine.encoding import REMEDY
-    from harness.engine.ray_engine import RayEngine, name_of, needs_of
+    from harness.engine.ray_engine import RayEngine, in_use, name_of, needs_of
 
     endings = [end_descendants] if address_of(address) == "local" else []  # other clusters are not ours to end
     with _ending(endings), connected(address, n_threads()) as ray:
@@ -115,6 +115,8 @@ def opened(
         for node in nodes_alive:
             if idle := needs.idle(node["Resources"]):
                 say(f"warning: {name_of(node)} {idle}; --cpus-per-worker and --gpus-per-worker change that")
+        if endings == [] and (busy := in_use(ray)):
+            say(f"others use {busy} now; pieces wait for room")
         for difference in differences(nodes_of(ray)):
             say(f"warning: {difference}")
         if shared is not None and (blind := blind_nodes(ray, shared)):

@@ -6,6 +6,9 @@ import logging
 import os
 import signal
 import socket
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,10 +20,18 @@ from harness.engine.engine import ClusterError
 
 _STORE_BYTES = 1 << 30  # of the object store of this machine; what does not fit is spilled to disk
 _SECONDS = 10.0  # for an answer
+_ALL_SECONDS = 20.0  # for one of the cluster's head, the start of a Python with Ray included
+_ASK = """
+import sys
+from ray._private.services import canonicalize_bootstrap_address_or_die
+from ray._raylet import GcsClient
+GcsClient(address=canonicalize_bootstrap_address_or_die(sys.argv[1])).get_all_node_info(timeout=10)
+"""
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent to anyone
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # as later versions have it; else a warning
 }
+_FAR = {"RAY_gcs_rpc_server_reconnect_timeout_s": "120"}  # then Ray ends this process; the engine gives up before
 
 
 @contextmanager
@@ -36,17 +47,23 @@ def connected(address: str | None = None, threads: int = 1) -> Iterator[Any]:
         MissingExtraError: Ray is not installed.
         ClusterError: there is no cluster at this address, or it has another version.
     """
-    os.environ.update({name: os.environ.get(name, value) for name, value in _QUIET.items()})
+    address = address_of(address)
+    quiet = _QUIET if address == "local" else {**_QUIET, **_FAR, **_with_token()}
+    os.environ.update({name: os.environ.get(name, value) for name, value in quiet.items()})
     try:
         import ray
         from ray._private import worker
     except ImportError:
         raise MissingExtraError("the engine ray", "ray") from None
-    address = address_of(address)
     _check(address)
     with suppress(AttributeError):
         worker._worker_logs_enabled = False  # what nodes have to say of their end fills a screen; ours is a line
-    own = {"num_cpus": available_cores(), "object_store_memory": _STORE_BYTES, "include_dashboard": False}
+    own = {
+        "num_cpus": available_cores(),
+        "object_store_memory": _STORE_BYTES,
+        "include_dashboard": False,
+        "_node_ip_address": "127.0.0.1",  # else versions without tokens would take work from the whole network
+    }
     numbers = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
     try:
         ray.init(
@@ -60,7 +77,8 @@ def connected(address: str | None = None, threads: int = 1) -> Iterator[Any]:
         why = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ClusterError(f"cannot work with the Ray cluster {address} ({why}); ray start --head begins one") from None
     try:
-        yield ray
+        with _ended_by_sigterm():
+            yield ray
     finally:
         ray.shutdown()
 
@@ -71,9 +89,29 @@ def address_of(address: str | None) -> str:
 
 
 def _check(address: str) -> None:
-    """Look whether somebody listens, for Ray would wait for minutes. Raises InputError, ClusterError."""
-    if address in ("local", "auto"):
+    """Look whether a cluster's head answers, for Ray would wait for minutes. Raises InputError, ClusterError."""
+    if address == "local":
         return
+    if address != "auto":
+        _check_listens(address)
+    # In another process: a call of Ray's that finds no Ray there writes a screen, and may not come back.
+    command = [sys.executable, "-c", _ASK, address]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=_ALL_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        why = f"gives no answer as a Ray cluster in {_ALL_SECONDS:.0f} seconds: no head, or one that has ended"
+        raise ClusterError(f"what listens at {address} {why}; ray start --head begins one") from None
+    if "InvalidAuthToken" in done.stderr:
+        raise ClusterError(
+            f"the Ray cluster {address} asks for its token; copy ~/.ray/auth_token of its head, or "
+            "set RAY_AUTH_TOKEN; RAY_AUTH_MODE is token"
+        )
+
+
+def _check_listens(address: str) -> None:
+    """Look whether somebody listens. Raises InputError, ClusterError."""
     host, _, port = address.rpartition(":")
     if "://" in address or not host or not port.isdecimal():
         raise InputError(f"--address is auto or HOST:PORT, not {address!r}")
@@ -81,6 +119,36 @@ def _check(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise ClusterError(f"no Ray cluster at {address} ({error}); ray start --head begins one") from None
+
+
+def _with_token() -> dict[str, str]:
+    """What has Ray show its token, if there is one: of itself it does so for some addresses only."""
+    has_token = "RAY_AUTH_TOKEN" in os.environ or "RAY_AUTH_TOKEN_PATH" in os.environ
+    return {"RAY_AUTH_MODE": "token"} if has_token or (Path.home() / ".ray" / "auth_token").is_file() else {}
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Has SIGTERM (Slurm's end of a job) unwind this process in a `with` block, where Ray would print its stack."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    is_told: list[int] = []
+
+    def end(number: int, frame: object) -> None:
+        is_told.append(number)
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except SystemExit:
+        if is_told:  # Ray's compiled code makes an exit code of 1 of it
+            raise SystemExit(128 + is_told[0]) from None
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def end_descendants() -> None:

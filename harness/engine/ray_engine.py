@@ -7,12 +7,15 @@ off) Ray says after a minute that it is dead, but goes on waiting for its tasks.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 from typing import Any
 
+from harness.core.errors import one_line
 from harness.engine.engine import ATTEMPTS, ClusterError, Done, Failed, LoadError, Lost, LostError, Outcome, R, T
 from harness.engine.worker import Setting, Told, attempt
 
@@ -20,6 +23,7 @@ _MOST = 10  # attempts, where it is the nodes that die: of no fault of the piece
 _LOOK = 2.0  # seconds between two looks at the nodes
 _NODE = "its node was lost"
 _SHUN = 90.0  # seconds without pieces for a node that seems lost
+_SILENCE = 30.0  # seconds without an answer of the head
 _PATIENCE = 60.0  # seconds without any place for a worker
 
 
@@ -93,6 +97,7 @@ class RayEngine:
         self._nodes: dict[str, str] = {}  # names of those that are alive, by their numbers
         self._places: dict[str, int] = {}  # theirs
         self._shunned: dict[str, float] = {}  # nodes that have lost a piece, until when they get no other
+        self._is_cut_off = False
         self.most_in_flight = 0  # pieces that were ever sent at a time
         self.places = 0
         self._look()
@@ -153,6 +158,10 @@ class RayEngine:
         except KeyboardInterrupt:  # the end of this process's job ends its workers
             running.clear()
             raise
+        except ClusterError:
+            if self._is_cut_off:  # to cancel would wait for the head
+                running.clear()
+            raise
         finally:
             for ref in running:
                 ray.cancel(ref, force=True)
@@ -206,13 +215,34 @@ class RayEngine:
             return Lost(sent.piece, LostError(f"given up after {sent.attempts} attempts: {why}"), sent.attempts)
         return why
 
+    def _ask_nodes(self) -> list[dict[str, Any]]:
+        """The nodes. Raises ClusterError: the head does not tell; Ray would end this process after a while."""
+        answers: SimpleQueue[Any] = SimpleQueue()
+
+        def ask() -> None:
+            try:
+                answers.put(self._ray.nodes())
+            except Exception as error:  # of many types, and all mean the same
+                answers.put(error)
+
+        threading.Thread(target=ask, daemon=True).start()
+        try:
+            answer = answers.get(timeout=_SILENCE)
+        except Empty:
+            answer = None
+        if isinstance(answer, list):
+            return answer
+        why = f" ({one_line(answer)})" if answer is not None else f" for {_SILENCE:.0f} seconds"
+        self._is_cut_off = True
+        raise ClusterError(f"the head of the Ray cluster does not answer{why}; what is done is stored: run again")
+
     def _look(self) -> None:
         """Count the places, and say which nodes have come and gone. Raises ClusterError: there is none for long."""
         now = time.monotonic()
         if now < self._looked_at + _LOOK and self.places:
             return
         self._looked_at = now
-        alive = [node for node in self._ray.nodes() if node["Alive"]]
+        alive = [node for node in self._ask_nodes() if node["Alive"]]
         names = {node["NodeID"]: name_of(node) for node in alive}
         for lost in self._nodes.keys() - names.keys():
             self._say(f"node {self._nodes[lost]} is lost; its pieces are done again by others")
@@ -228,6 +258,17 @@ class RayEngine:
                 f"no node has room for a worker ({self._needs.cpus} CPUs and {self._needs.gpus:g} GPUs each); nodes: "
                 + ("; ".join(f"{name_of(node)}: {_resources(node)}" for node in alive) or "none")
             )
+
+
+def in_use(ray: Any) -> str:
+    """What of the cluster somebody uses; empty: nothing."""
+    total, free = ray.cluster_resources(), ray.available_resources()
+    parts = [
+        f"{total[name] - free.get(name, 0):g} of {total[name]:g} {name}s"
+        for name in ("CPU", "GPU")
+        if total.get(name, 0) - free.get(name, 0) > 1e-6
+    ]
+    return " and ".join(parts)
 
 
 def name_of(node: dict[str, Any]) -> str:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import builtins
+import os
+import signal
+import socket
 import sys
+import time
 from collections import Counter
 from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,11 +21,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import InputError, LanguageError, MissingExtraError, VectorError
-from harness.engine import ray_engine
+from harness.engine import cluster, ray_engine
 from harness.engine.cluster import connected
 from harness.engine.engine import ClusterError, Done, Failed, LoadError, Lost
 from harness.engine.local import LocalEngine
-from harness.engine.ray_engine import Needs, RayEngine, needs_of
+from harness.engine.ray_engine import Needs, RayEngine, in_use, needs_of
 from harness.engine.worker import Setting, Told
 
 
@@ -75,6 +80,11 @@ class MadeUp:
         return [
             {**names, "NodeID": f"{i:06}", "Resources": {"CPU": cpus}} for i, cpus in enumerate(self.cpus) if cpus >= 0
         ]
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": float(sum(self.cpus))}
+
+    available_resources = cluster_resources
 
     def remote(self, **options: Any) -> Any:
         assert options["max_retries"] == options["max_calls"] == 0
@@ -373,7 +383,7 @@ def test_no_secret_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_a_cluster_of_our_own_is_ended_by_force(monkeypatch: pytest.MonkeyPatch) -> None:
     from harness.cli import ENDINGS
     from harness.cli import engine as command
-    from harness.engine import check, cluster
+    from harness.engine import check
 
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr(cluster, "connected", lambda *_: nullcontext(MadeUp()))
@@ -383,6 +393,55 @@ def test_only_a_cluster_of_our_own_is_ended_by_force(monkeypatch: pytest.MonkeyP
         with command.opened(command.EngineChoice.ray, address, 1, 0.0, None):
             assert before + ends == ENDINGS
         assert before == ENDINGS
+
+
+def test_a_head_that_does_not_answer_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_engine, "_LOOK", -1.0)
+    monkeypatch.setattr(ray_engine, "_SILENCE", 0.2)
+    ray = MadeUp(nodes=(2,))
+    outcomes = engine(ray).map(halved, range(100))
+    next(outcomes)
+    ray.nodes = lambda: time.sleep(2)
+    with pytest.raises(ClusterError, match="head of the Ray cluster does not answer for 0 s"):
+        next(outcomes)
+    assert not ray.cancelled  # which would wait for the head
+
+
+def test_what_others_use_is_said() -> None:
+    def used(free: dict[str, float]) -> str:
+        total = {"CPU": 8.0, "GPU": 2.0, "memory": 9.0}
+        return in_use(SimpleNamespace(cluster_resources=lambda: total, available_resources=lambda: free))
+
+    assert used({"CPU": 8.0, "GPU": 2.0}) == "" and used({"CPU": 7.5, "GPU": 2.0}) == "0.5 of 8 CPUs"
+    assert used({"GPU": 1.0}) == "8 of 8 CPUs and 1 of 2 GPUs"
+
+
+def test_sigterm_unwinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as exited, cluster._ended_by_sigterm():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+        except SystemExit:
+            raise SystemExit(1) from None  # as Ray does
+    assert exited.value.code == 143 and signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_token_that_is_there_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    assert cluster._with_token() == {}
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").write_text("x")
+    assert cluster._with_token() == {"RAY_AUTH_MODE": "token"}
+
+
+def test_what_listens_but_is_no_cluster_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed")
+    monkeypatch.setattr(cluster, "_ALL_SECONDS", 3.0)
+    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(ClusterError, match="no answer as a Ray"):
+        cluster._check(f"127.0.0.1:{server.getsockname()[1]}")
 
 
 def test_the_local_engine_does_the_same() -> None:
