@@ -327,11 +327,13 @@ class Sample:
     parts: Sequence[Sample] = ()
 
     @property
-    def per_point(self) -> float:
-        """What each point of a drop adds to its squared error, see `Spread`: 100 / n of a share of n rows, else NaN."""
+    def per_point(self) -> float | None:
+        """What each point of a drop adds to its squared error, see `Spread`: 100 / n of a share of n rows, else None."""
         if self.parts:
-            return sum(part.per_point for part in self.parts) / len(self.parts) ** 2
-        return 100 / self.units.total if self.is_proportion and self.units.total else float("nan")
+            of_parts = [part.per_point for part in self.parts]
+            known = [each for each in of_parts if each is not None]
+            return sum(known) / len(known) ** 2 if len(known) == len(of_parts) else None
+        return 100 / self.units.total if self.is_proportion and self.units.total else None
 
     @property
     def values(self) -> Floats:

@@ -11,7 +11,7 @@ by 1 point unless one item in a hundred is lost, so its error grows with the dro
 
 from __future__ import annotations
 
-from math import isfinite, isnan, nan, sqrt
+from math import isfinite, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ class Spread(NamedTuple):
         standard_error: of the difference that was seen.
         difference: that was seen.
         per_point: of a share of right items, and of averages of such, what each point of a drop adds to the squared
-            error: 100 / n for n items. NaN of other metrics: nothing tells it, so the error that was seen stands for
+            error: 100 / n for n items. None of other metrics: nothing tells it, so the error that was seen stands for
             that of every difference. It is too small for a larger one; what follows from it holds at best.
 
     Of n items, let a drop of d points be extra losses among items that are otherwise lost and won alike. Two encoders
@@ -39,7 +39,7 @@ class Spread(NamedTuple):
 
     standard_error: float
     difference: float = 0.0
-    per_point: float = nan
+    per_point: float | None = None
 
     @property
     def is_known(self) -> bool:
@@ -49,14 +49,14 @@ class Spread(NamedTuple):
     @property
     def is_at_best(self) -> bool:
         """Whether a true difference may be found less often than is said."""
-        return isnan(self.per_point)
+        return self.per_point is None
 
     def z(self, drop: float, limit: float) -> float:
         """By how many standard errors a true drop lies above the threshold of a test whose normal deviate is `limit`.
 
         `drop` must be above 0.
         """
-        if self.is_at_best:
+        if self.per_point is None:
             return drop / self.standard_error - limit
         seen = abs(self.difference)
         # Squared errors without the square of the mean, as the randomisation draws them, and with it.

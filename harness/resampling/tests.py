@@ -43,7 +43,7 @@ class PairedTest:
     effect_size: float
     units: int
     standard_error: float
-    per_point: float = np.nan
+    per_point: float | None = None
 
     @property
     def spread(self) -> Spread:
