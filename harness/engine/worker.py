@@ -20,8 +20,10 @@ from harness.engine.engine import LoadError
 
 _KNOWN = {error.__name__: error for error in (errors.InputError, errors.EncoderError, errors.VectorError)}
 _KNOWN |= {"LanguageError": errors.LanguageError, "LoadError": LoadError}
-_SENT = ("HARNESS_CACHE", "HARNESS_CACHE_GB", "HARNESS_DATA", "HARNESS_DEBUG", "HARNESS_MIRROR", "HARNESS_RESULTS")
-_SENT += ("HF_ENDPOINT", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE")  # a list, since any other name may be a secret's
+_SENT = (  # a list, since any other name may be that of a secret
+    "HARNESS_CACHE", "HARNESS_CACHE_GB", "HARNESS_DATA", "HARNESS_DEBUG", "HARNESS_MIRROR", "HARNESS_RESULTS",
+    "HF_ENDPOINT", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE",
+)  # fmt: skip
 _PR_SET_PDEATHSIG = 1  # of <linux/prctl.h>
 
 _ours = ExitStack()  # what this process has taken over
