@@ -328,7 +328,7 @@ class Sample:
 
     @property
     def per_point(self) -> float | None:
-        """What each point of a drop adds to its squared error, see `Spread`: 100 / n of a share of n rows, else None."""
+        """What each point of a drop adds to its squared error, see `Spread`: 100 / n of a share, else None."""
         if self.parts:
             of_parts = [part.per_point for part in self.parts]
             known = [each for each in of_parts if each is not None]
