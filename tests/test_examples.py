@@ -26,7 +26,7 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipP
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Half a minute of examples for every change; the others at night.
-QUICK = ("README.md", "own-data.md", "extending.md", "python.md")
+QUICK = ("README.md", "extending.md", "python.md")
 # `pip` is not run: what a block would install must be an extra that there is.
 PIP = f'pip() {{ "{sys.executable}" "{Path(__file__)}" "$@"; }}\n'
 

@@ -35,6 +35,8 @@ from harness.running.measure import Run
 from harness.running.suite import Request, load, run_suite
 from harness.testing import check_encoder
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("openai")
 
 KEY = "sk-test-0123456789abcdef"

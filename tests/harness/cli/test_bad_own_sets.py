@@ -12,6 +12,8 @@ from command_line import one_line_error
 
 from harness.cli import main
 
+pytestmark = pytest.mark.slow
+
 Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
 Files = Mapping[str, "str | bytes | None"]
 

@@ -20,6 +20,8 @@ from harness.cli import main
 from harness.resampling.bootstrap import bca_interval, bootstrap
 from harness.resampling.resamples import Resampling
 
+pytestmark = pytest.mark.slow
+
 Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
 
 # A sentence says at which angle its vector is; the noisy encoders turn the foreign one by a random angle.

@@ -15,6 +15,8 @@ from harness.published.mteb_import import imported_scores, read_results, store
 from harness.results.statistics import StatisticsStore
 from harness.results.store import ResultStore
 
+pytestmark = pytest.mark.slow
+
 DEEP, HUGE = "[" * 100_000, "1" + "0" * 400
 FIELDS = {
     "metrics": ["[]", *(f'{{"spearman": {value}}}' for value in ('"80"', "null", HUGE, "1e999", "NaN"))],

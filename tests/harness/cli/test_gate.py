@@ -19,6 +19,8 @@ from speeds import measurement
 from harness.results.store import ResultStore
 from harness.speed.store import SpeedStore
 
+pytestmark = pytest.mark.slow
+
 SETS = ("en-en", "es-es", "ar-ar")
 FEW = ("--resamples", "1000")
 

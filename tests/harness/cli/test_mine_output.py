@@ -13,6 +13,8 @@ import pytest
 
 from harness.cli import main
 
+pytestmark = pytest.mark.slow
+
 N, N_TRUE = 260, 130
 SYLLABLES = [a + b for a in "bdfgklmnprst" for b in "aeiou"]
 

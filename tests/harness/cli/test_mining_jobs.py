@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import inspect
 import json
 import os
@@ -21,6 +22,8 @@ from command_line import one_line_error
 from encoders import Letters
 
 from harness.cli import main
+
+pytestmark = pytest.mark.slow
 
 # An encoder with short chunks, and a process that is killed within its n-th write to a file that grows.
 OWN = (
@@ -278,7 +281,8 @@ def test_a_long_job_wants_yes(capsys: pytest.CaptureFixture[str], monkeypatch: p
     n_encoded()
     message = refused(capsys, "--encoder", SPEC, "--out", "new.tsv")
     assert message.startswith("120 sentences, about") and "give --yes to begin" in message
-    assert "--backend faiss: an approximate search of about" in message and "of the neighbours" in message
+    if importlib.util.find_spec("faiss"):  # else it cannot be timed
+        assert "--backend faiss: an approximate search of about" in message and "of the neighbours" in message
     assert not Path("new.tsv").exists()
     assert mined("--yes")
     monkeypatch.setattr("harness.mining.job.shutil.disk_usage", lambda folder: SimpleNamespace(free=0))

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from command_line import one_line_error
 
+pytestmark = pytest.mark.slow
+
 Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
 
 WORDS = [

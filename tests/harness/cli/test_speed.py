@@ -16,6 +16,8 @@ from gate_runs import leaderboard_here
 from harness.speed import measure
 from harness.speed.store import SpeedStore
 
+pytestmark = pytest.mark.slow
+
 MINE = (
     inspect.getsource(encoders)
     + """

@@ -18,6 +18,8 @@ from harness.encoders.cache import VectorCache
 from harness.encoders.registry import load_encoder
 from harness.results.store import ResultStore
 
+pytestmark = pytest.mark.slow
+
 Leaderboard = Callable[..., "subprocess.CompletedProcess[str]"]
 
 SAME = ("--task", "sts17", "--subset", "avg-same@sample")

@@ -27,6 +27,8 @@ from harness.running.plan import Queue
 from harness.running.suite import Outcome as Run
 from harness.running.suite import Request, run_suite
 
+pytestmark = pytest.mark.slow
+
 BATCHES = (
     inspect.getsource(encoders)
     + """

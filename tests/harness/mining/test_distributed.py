@@ -20,6 +20,8 @@ from harness.engine import encoding
 from harness.engine.local import LocalEngine
 from harness.mining import distributed, tiles
 
+pytestmark = pytest.mark.slow
+
 OWN = (
     inspect.getsource(encoders)
     + """

@@ -18,6 +18,8 @@ from harness.mining.neighbours import available_backends, nearest
 from harness.mining.search import Neighbours
 from harness.mining.tiles import cuts, merged, nearest_on, search_on, searching, tile_rows
 
+pytestmark = pytest.mark.slow
+
 EXACT = [name for name in available_backends() if name != "faiss"]
 
 

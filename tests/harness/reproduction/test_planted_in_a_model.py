@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from gate_runs import findings, leaderboard_here
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("sentence_transformers")
 
 SPEC = "mean-pooling:model?prompt=query: &name=tiny"

@@ -13,6 +13,8 @@ from harness.resampling.metrics import Sample, average, spearman
 from harness.resampling.resamples import Resampling, independent
 from harness.resampling.tests import bootstrap_p, randomisation_p
 
+pytestmark = pytest.mark.slow
+
 TIMES = 300
 PLAN = Resampling(resamples=400)
 # Four standard errors of a share of 300.

@@ -17,6 +17,8 @@ from harness.results.store import ResultStore
 from harness.statistics.update import update_statistics
 from harness.tasks import get_task
 
+pytestmark = pytest.mark.slow
+
 SETS = ("en-en", "es-es", "ar-ar")
 BOTH = ("--results", "ours", "--results", "theirs")
 
@@ -79,7 +81,11 @@ def test_names_folders_and_specs_choose(here: Path, capsys: pytest.CaptureFixtur
     assert names("b") == ["b"] and names("ours/b") == ["b"] and names("theirs") == ["a", "c"]
     assert names("b", "theirs") == ["b", "theirs/a", "c"]
     assert names("b", "c", folders=("ours", "theirs")) == ["b", "c"]
-    for texts, words in [(("a", "theirs"), "several"), (("d",), "'d'"), (("labse?name=x",), "has no stored results")]:
+    for texts, words in [
+        (("a", "theirs"), "several"),
+        (("d",), "'d'"),
+        (("chargrams?name=x",), "has no stored results"),
+    ]:
         with pytest.raises(InputError, match=words):
             names(*texts)
     with pytest.raises(InputError, match="neither stored results nor an encoder"):

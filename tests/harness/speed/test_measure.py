@@ -22,6 +22,8 @@ from harness.speed.measure import BATCHES, Plan, measure
 from harness.speed.process import Child, ChildError
 from harness.speed.texts import SENTENCES, digest, texts
 
+pytestmark = pytest.mark.slow
+
 QUICK = Plan(repeats=1, seconds=0.02)
 
 MODULE = '''

@@ -28,6 +28,8 @@ from harness.statistics.rows import pack_rows
 from harness.statistics.update import update_statistics
 from harness.tasks import get_task
 
+pytestmark = pytest.mark.slow
+
 SIZES = {"deu": 200, "tur": 120}
 RIGHT = {"good": 0.85, "near": 0.83, "poor": 0.55}
 FACTS = {name: Facts(name) for name in [*RIGHT, "other", "a", "b", "c", "d"]}
