@@ -215,6 +215,13 @@ def test_a_task_without_data_is_named_with_what_to_give(tmp_path: Path) -> None:
         run_suite(Request(["chargrams"], [own], results=tmp_path))
     with pytest.raises(InputError, match=f"no data set of own found in {tmp_path}; see `leaderboard data status`"):
         run_suite(Request(["chargrams"], [own], data_dir=tmp_path, results=tmp_path))
+    unpublished = replace(own, published=())  # as another package's task may be, which is none of the user's own sets
+    with pytest.raises(InputError, match="the bundled sample has no data set of own; give --data-dir or set HARNESS"):
+        run_suite(Request(["chargrams"], [unpublished], results=tmp_path))
+    with pytest.raises(InputError, match=f"no data set of own found in {tmp_path}; give a --data-dir that has one"):
+        run_suite(Request(["chargrams"], [unpublished], data_dir=tmp_path, results=tmp_path))
+    with pytest.raises(InputError, match=r"^pairs: for data sets of your own; give --pairs, --scored, --beir or"):
+        run_suite(Request(["chargrams"], ["pairs"], data_dir=tmp_path, results=tmp_path))
 
 
 def sts_data(root: Path, **scores: str) -> Path:
