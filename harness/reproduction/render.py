@@ -31,8 +31,7 @@ def text(checks: Sequence[Check]) -> str:
         parts.append(escaping.terminal("\n".join(lines)))
     if unheld := _unheld_lines(checks):
         head = "Not in the stored records, so held against nothing (`leaderboard run --fresh` stores it):"
-        lines = "\n".join([head, *(f"  {escaping.visible(line)}" for line in unheld)])
-        parts.append(escaping.terminal(lines))
+        parts.append(escaping.terminal("\n".join([head, *(f"  {escaping.visible(line)}" for line in unheld)])))
     return "\n\n".join([*parts, verdict(checks)])
 
 
