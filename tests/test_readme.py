@@ -45,6 +45,18 @@ def test_links_lead_to_files():
             assert is_elsewhere or (page.parent / target).exists(), f"{page.relative_to(root)}: {target}"
 
 
+def test_paths_that_are_named_are_there():
+    root = README.parent
+    pages = [README, root / "CONTRIBUTING.md", *sorted((root / "docs").rglob("*.md"))]
+    paths = re.compile(r"`((?:harness|baselines|distill|tests|tools|benchmarks|docs)/[\w./@-]+)`")
+    named = []
+    for page in pages:
+        prose = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+        named += [(page.relative_to(root).as_posix(), path) for path in paths.findall(prose)]
+    assert len(named) > 50
+    assert [(page, path) for page, path in named if not (root / path).exists()] == []
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder where pip put the package."""

@@ -67,7 +67,7 @@ def run(
     fresh: FreshOption = False,
     replace: ReplaceOption = False,
     save_rows: Annotated[
-        bool, typer.Option("--save-rows", help="Measure again what is stored without per-item rows (RESULTS/rows/).")
+        bool, typer.Option("--save-rows", help="Measure again what has no usable per-item rows (RESULTS/rows/).")
     ] = False,
     dry_run: Annotated[
         bool,

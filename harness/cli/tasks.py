@@ -29,11 +29,12 @@ class SubsetRow:
 
     Attributes:
         task: its name.
-        subset: its name; empty for a task that has nothing but sets of the user's own, where none is given.
+        subset: its name; empty for a task of the user's own sets, where none is given, and for "absent".
         languages: ISO 639 codes; empty where nobody tells them.
         n: items (see the task); None where the data is not here to be counted.
         data_set: as `leaderboard data` calls it; of the user's own, the set's or the folder's name.
-        source: "data" (it is there), "sample" (bundled), "published" (to be had), or "own" (the user's).
+        source: "data" (it is there), "sample" (bundled), "published" (to be had), "own" (the user's), or "absent" (of a
+            task that names no published sets, as another package's may: none is here).
         licence: of the data; empty where it is not known.
         metrics, description: of the task.
     """
@@ -71,7 +72,7 @@ def tasks(
     chosen = choose_tasks(task, Watcher())
     data = own or (open_data_dir(data_dir) if data_dir else None)
     rows = [row for each in chosen for row in _rows(each, data)]
-    if not rows:
+    if not (any(row.subset for row in rows) if data else rows):
         names = " or ".join(each.name for each in chosen)
         where = f"in {data_dir}; leave --data-dir (HARNESS_DATA) out to see what is to be had"
         raise InputError(f"no data set of {names} {'is given' if own else where}")
@@ -86,7 +87,9 @@ def _rows(task: Task, data: DataDir | None) -> list[SubsetRow]:
     from harness.core.errors import HarnessError, one_line
 
     try:
-        return list(_there(task, data) if data else _to_be_had(task))
+        rows = list(_there(task, data) if data else _to_be_had(task))
+        is_absent = not (rows or task.published or task.is_own or (data and data.sets))
+        return [_row(task, Source("", "", ()), "absent")] if is_absent else rows
     except HarnessError:
         raise
     except Exception as error:
@@ -107,7 +110,7 @@ def _to_be_had(task: Task) -> Iterator[SubsetRow]:
 
     rows = [_row(task, Source(name, "+".join(task.data_sets(name)), ()), "published") for name in task.published]
     rows += _there(task, bundled_sample())
-    yield from rows or [_row(task, Source("", "", ()), "own")]
+    yield from rows or ([_row(task, Source("", "", ()), "own")] if task.is_own else [])
 
 
 def _row(task: Task, source: Source, origin: str, n: int | None = None) -> SubsetRow:
@@ -161,8 +164,10 @@ def _table(rows: Sequence[SubsetRow]) -> Table:
         lines.append(_line(group, data_set, with_metrics=name not in shown))
         shown.add(name)
     notes = [Note("n: items of a set, counted where its data is here; csv and json have an entry a subset")]
-    if any(not row.subset for row in rows):
+    if any(not row.subset and row.source == "own" for row in rows):
         notes.append(Note("own: for data sets of your own (--pairs, --scored, --beir, --sets)"))
+    if any(row.source == "absent" for row in rows):
+        notes.append(Note("absent: no data set of it is here; give a --data-dir that has one"))
     return Table("", columns, tuple(lines), tuple(notes))
 
 

@@ -1,6 +1,7 @@
 """What mined pairs are written as: tables of tabs, two aligned files, TMX, JSON lines, Parquet.
 
-Best pairs first, sentences as they were read; no sentence holds a tab or a line end (see `harness.mining.texts`).
+Best pairs first, sentences as they were read: they are data, escaped as a format demands (`xml_text`, `json_text`) and
+not against spreadsheets. No sentence holds a tab or a line end (see `harness.mining.texts`).
 """
 
 from __future__ import annotations

@@ -61,9 +61,9 @@ def title_of(task: str) -> str:
 
 
 def is_own(task: str) -> bool:
-    """Whether a task is for data sets of the user's own, of which none is published."""
+    """Whether a task is for data sets of the user's own, which no data directory has."""
     found = described(task)
-    return isinstance(found, Task) and not found.published
+    return isinstance(found, Task) and found.is_own
 
 
 @cache

@@ -196,6 +196,8 @@ class Task:
         main: name of the metric that says most; by default the first.
         signature: spells the protocol, `key:value|key:value`.
         published: the subsets that the published data has.
+        is_own: whether its sets are the user's own, named by `--pairs` and the like (see `harness.data.own`), and of no
+            data directory.
         sources: the subsets that are in a data directory, in the order of the tables; opens no file.
         load: reads one of them. Raises InputError (file and line) on bad data.
         rows: the per-item rows of the items that `load` returned.
@@ -237,6 +239,7 @@ class Task:
     resample: Callable[[Sequence[Rows], str], Sample] | None = None
     left_out: Callable[[Any], Mapping[str, int]] = nothing_left_out
     has_sides: bool = False
+    is_own: bool = False
     display: Display = Display()
     cite: tuple[str, ...] = ()
     detail: Callable[[Rows], Mapping[str, Any]] | None = None

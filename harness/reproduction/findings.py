@@ -24,7 +24,7 @@ class Finding:
     """One difference from a stored record, or one thing that the gate does not let pass.
 
     Attributes:
-        kind: score (beyond the tolerance); missing (no fresh record, or a metric in one of the two only); n (number of
+        kind: score (beyond the tolerance); missing (no fresh record, or a metric that it lacks); n (number of
             items); data (checksums, or files that cannot be read); signature (protocol); encoder (fingerprint); cache
             (cached vectors that are not the encoder's); failed (encoder or task). Of the gate: worse (significantly);
             drop (more than is allowed); slower; larger; untested (there is no test, and no limit either).
@@ -63,12 +63,14 @@ class Check:
         findings: what differs; empty if nothing does.
         skipped: why it could not be checked; empty if it was.
         seconds: duration of the fresh measurement.
+        unheld: the metrics that the fresh record alone has: a stored one is not contradicted by what it does not hold.
     """
 
     key: RecordKey
     findings: tuple[Finding, ...] = ()
     skipped: str = ""
     seconds: float = 0.0
+    unheld: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -128,12 +130,6 @@ def compare_records(old: Result, new: Result, allowed: Mapping[str, float]) -> l
             findings.append(
                 Finding("score", metric, f"{metric} {before:.4f} -> {after:.4f} ({how})", before, after, width)
             )
-    # A later version of a task may measure more.
-    if old.metrics and new.task_version == old.task_version:
-        for metric in metric_order(new.task, new.metrics.keys() - old.metrics.keys()):
-            after = new.metrics[metric]
-            message = f"missing: {metric} is not in the stored record (it is {after:.4f} now)"
-            findings.append(Finding("missing", metric, message, new=after))
     return findings
 
 
@@ -162,7 +158,8 @@ def check_records(
         why = next((skipped[k] for k in (key, *parts) if k in skipped), "")
         if new is not None:
             findings = compare_records(old, new, tolerances(old, records))
-            checks.append(Check(key, tuple(findings), seconds=new.wall_time_s))
+            unheld = metric_order(new.task, new.metrics.keys() - old.metrics.keys())
+            checks.append(Check(key, tuple(findings), seconds=new.wall_time_s, unheld=tuple(unheld)))
         elif why and not any(part in problems for part in parts):
             checks.append(Check(key, skipped=why))
         else:

@@ -19,7 +19,7 @@ _NUMBERS = ("old", "new", "change")
 
 
 def text(checks: Sequence[Check]) -> str:
-    """A table of the findings, if there are any; then the skipped records; the verdict in the last line."""
+    """A table of the findings, if there are any; then what was skipped or is not held; the verdict in the last line."""
     parts = []
     if failed := [check for check in checks if check.findings]:
         rows = tuple(_row(check, finding) for check in failed for finding in check.findings)
@@ -29,6 +29,9 @@ def text(checks: Sequence[Check]) -> str:
     if skipped := skipped_lines(checks):
         lines = ["Not checked:", *(f"  {escaping.visible(line)}" for line in skipped)]
         parts.append(escaping.terminal("\n".join(lines)))
+    if unheld := _unheld_lines(checks):
+        head = "Not in the stored records, so held against nothing (`leaderboard run --fresh` stores it):"
+        parts.append(escaping.terminal("\n".join([head, *(f"  {escaping.visible(line)}" for line in unheld)])))
     return "\n\n".join([*parts, verdict(checks)])
 
 
@@ -131,6 +134,14 @@ def skipped_lines(checks: Sequence[Check]) -> list[str]:
     return [
         f"{encoder} {task}: {len(names)} record{'s' if len(names) > 1 else ''}, {why}: {' '.join(names)}"
         for (encoder, task, why), names in groups.items()
+    ]
+
+
+def _unheld_lines(checks: Sequence[Check]) -> list[str]:
+    """One line per encoder, task and metric that stored records lack, with the number of these."""
+    counts = Counter((check.key.encoder, check.key.task, metric) for check in checks for metric in check.unheld)
+    return [
+        f"{encoder} {task}: {metric}, {n} record{'s' if n > 1 else ''}" for (encoder, task, metric), n in counts.items()
     ]
 
 

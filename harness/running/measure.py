@@ -64,7 +64,7 @@ class Run:
         store: where results are kept; None keeps them nowhere.
         fresh: measure again what is stored (vectors still come from the cache).
         save_rows: keep the per-item rows as "npz", "jsonl" or "parquet", and measure again a stored subset without
-            them; by default they are kept as "npz" of what is measured anyway.
+            usable ones; by default they are kept as "npz" of what is measured anyway.
         progress: who wants to know.
         replace: remove what is stored under an encoder's name if it is of other weights or options (all of it, in one
             step, when the first new subset is there); without, such an encoder is refused.

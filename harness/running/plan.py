@@ -215,12 +215,14 @@ def plan_sets(
         names = " or ".join(task.name for task in tasks)
         if data.sets:
             raise InputError(f"none of the given sets is for {names}; leave --task out")
-        if tasks and not any(task.published for task in tasks):
+        if tasks and all(task.is_own for task in tasks):
             raise InputError(f"{names}: for data sets of your own; give --pairs, --scored, --beir or --sets")
         if data.stand_in:
             raise InputError(f"the bundled sample has no data set of {names}; give --data-dir or set HARNESS_DATA")
         own = f"{data.root} holds {found}" if (found := own_layout(data.root)) else ""
-        raise InputError(f"no data set of {names} found in {data.root}; {own or 'see `leaderboard data status`'}")
+        known = any(task.published for task in tasks)
+        remedy = "see `leaderboard data status`" if known else "give a --data-dir that has one"
+        raise InputError(f"no data set of {names} found in {data.root}; {own or remedy}")
     if data.stand_in:
         progress.note(f"the bundled sample is used; its sets are tagged @{data.stand_in}")
     elif not (subsets or languages or data.sets):

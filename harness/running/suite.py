@@ -26,7 +26,7 @@ from harness.results.store import ResultStore
 from harness.running.distribution import Distribution
 from harness.running.measure import Failure, Run, averages_of
 from harness.running.plan import Progress, Silent, choose_data, choose_tasks, identity_of, plan_sets, sets_of
-from harness.statistics.rows import EncoderRows, has_rows, rows_of, save_rows, stored_rows
+from harness.statistics.rows import EncoderRows, are_usable, rows_of, save_rows, stored_rows
 from harness.statistics.update import update_statistics
 
 
@@ -85,14 +85,14 @@ class Records:
         self._is_outdated = bool(others)
 
     def known(self, task: Task, wanted: Identity) -> tuple[Result, None] | None:
-        """The record of an earlier run, if it measures the same and, where rows are wanted, they are there too."""
+        """The record of an earlier run, if it measures the same and, where rows are wanted, usable ones are there."""
         run = self._run
         if run.store is None or run.fresh or self._is_outdated:
             return None
-        if run.save_rows and not has_rows(run.store.root, wanted.key, run.save_rows):
-            return None
         record = run.store.find(wanted)
-        return (record, None) if record else None
+        if record is None or (run.save_rows and not are_usable(run.store.root, task, record, run.save_rows)):
+            return None
+        return record, None
 
     def take(self, task: Task, result: Result, rows: Rows | None) -> None:
         """Store what was measured, with the averages that it completes."""

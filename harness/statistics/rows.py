@@ -132,19 +132,38 @@ def rows_of(results: Path, task: Task, record: Result) -> Rows | None:
     rows = compact_rows(results, record) if path is None else None
     if path is None and rows is None:
         return None
+    where = path or compact_file(results, record.encoder)
     try:
         rows = rows if path is None else _read_rows(path)
-        metrics = task.aggregate(rows or {})
-        # A later version of the task may measure more.
-        is_same = all(round(metrics[name], 6) == value for name, value in record.metrics.items())
     except MissingExtraError:
         raise
-    except Exception:  # damaged in any way: a line that is no record, a column that is not there, pyarrow's errors
-        is_same = False
-    if not is_same:
-        where = path or compact_file(results, record.encoder)
-        raise InputError(f"{where}: not the rows of the stored result; measure again with `run --fresh --save-rows`")
+    except Exception:  # damaged in any way: a line that is no record, pyarrow's errors
+        raise _not_its_rows(where) from None
+    try:
+        metrics = task.aggregate(rows or {})
+    except Exception as error:  # of another package's task, say; or rows that are older than a column that it reads
+        raise InputError(
+            f"{where}: the task {task.name} cannot score these rows ({one_line(error)}); measure again with `run "
+            "--save-rows`, or let its `aggregate` leave out what lacks a column"
+        ) from None
+    # A later version of the task may measure more.
+    if any(name not in metrics or round(metrics[name], 6) != value for name, value in record.metrics.items()):
+        raise _not_its_rows(where)
     return rows
+
+
+def are_usable(results: Path, task: Task, record: Result, file_format: str) -> bool:
+    """Whether the rows of a stored record are kept in this format, and its metrics can be computed from them."""
+    try:
+        return has_rows(results, record.key, file_format) and rows_of(results, task, record) is not None
+    except MissingExtraError:  # nobody can tell
+        return True
+    except InputError:
+        return False
+
+
+def _not_its_rows(where: Path) -> InputError:
+    return InputError(f"{where}: not the rows of the stored result; measure again with `run --save-rows`")
 
 
 @dataclass(frozen=True)

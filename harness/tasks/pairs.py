@@ -100,6 +100,7 @@ pairs = Task(
     metrics=METRICS,
     signature=f"similarity:cosine|ties:lowest-row|xsim:k{K}-ratio",
     published=(),
+    is_own=True,
     sources=own_sources("pairs"),
     load=load_pairs,
     rows=rows,

@@ -88,6 +88,7 @@ retrieval = Task(
     metrics=METRICS,
     signature=f"similarity:cosine|search:exact|ties:lowest-row|depth:{DEPTH}|gain:grade|unanswered:left-out",
     published=(),
+    is_own=True,
     sources=own_sources("retrieval"),
     load=load_retrieval,
     rows=rows,

@@ -14,6 +14,7 @@ scored = Task(
     metrics=METRICS,
     signature=sts17.signature,
     published=(),
+    is_own=True,
     sources=own_sources("scored"),
     load=load_scored,
     rows=sts_rows,

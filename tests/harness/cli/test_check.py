@@ -105,6 +105,24 @@ def test_one_set_that_is_gone_from_a_data_set_is_a_failure(here: Path) -> None:
     }
 
 
+def test_a_metric_that_is_new_fails_nothing_and_one_that_is_gone_does(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = here / "results/records/chargrams/tatoeba.json"
+    records = json.loads(file.read_text())
+    for record in records:
+        del record["metrics"]["f1_weighted_xx_en"]
+    file.write_text(json.dumps(records))
+    assert check("--data-dir", "data", "--task", "tatoeba") == 0
+    printed = capsys.readouterr().out
+    assert f"\n  chargrams tatoeba: f1_weighted_xx_en, {len(records)} records\n" in printed
+    assert printed.endswith(f"passed: {len(records)} agree, 0 fail, 0 not checked\n")
+    records[0]["metrics"]["gone"] = 50.0
+    file.write_text(json.dumps(records))
+    assert check("--data-dir", "data", "--task", "tatoeba") == 1
+    assert set(map(frozenset, findings(here / "junit.xml").values())) == {frozenset({"missing"})}
+
+
 def test_only_the_sample_can_be_checked_without_data(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check() == 0
     assert "passed: 4 agree, 0 fail, " in capsys.readouterr().out

@@ -97,14 +97,25 @@ unknown = {"data_sets": lambda subset: (), "languages": lambda subset: ("fr",)}
 other = replace(korsts, name="other", published=("one", "two"), **unknown)
 faulty = replace(other, name="faulty", sources=lambda data: 1 / 0)
 unread = replace(other, name="unread", load=lambda source: 1 / 0)
+bare = replace(other, name="bare", published=(), sources=lambda data: {})
 """
 
 
 @pytest.mark.slow
 def test_another_packages_task_is_listed(leaderboard: Leaderboard, tmp_path: Path) -> None:
-    offered = "".join(f"{name} = other_tasks:{name}\n" for name in ("other", "faulty", "unread", "broken"))
+    offered = "".join(f"{name} = other_tasks:{name}\n" for name in ("other", "faulty", "unread", "broken", "bare"))
+    data = tmp_path / "data/tatoeba/v1"
+    data.mkdir(parents=True)
+    for code in ("tur", "eng"):
+        (data / f"tatoeba.tur-eng.{code}").write_text("a\nb\n", "utf-8")
     with offering(tmp_path / "site", "other_tasks", FOREIGN, f"[harness.tasks]\n{offered}"):
         done = leaderboard("tasks", "--format", "json", PYTHONHASHSEED="0")  # a new process, which sees the package
+        there = leaderboard("tasks", "--data-dir", "data", PYTHONHASHSEED="0")
+        alone = leaderboard("tasks", "--data-dir", "data", "--task", "bare", PYTHONHASHSEED="0")
+    assert [each["source"] for each in json.loads(done.stdout) if each["task"] == "bare"] == ["absent"]
+    assert "\nbare " in there.stdout and "absent: no data set of it is here; give a --data-dir" in there.stdout
+    assert "\ntatoeba " in there.stdout and "\npairs " not in there.stdout and "own:" not in there.stdout
+    assert one_line_error(alone).startswith("no data set of bare in data")
     assert done.returncode == 0, done.stderr
     for warning in ("'broken'", "task faulty fails: ZeroDivisionError", "unread ko-ko@sample: ZeroDivisionError"):
         assert warning in done.stderr

@@ -6,8 +6,10 @@ import csv
 import gzip
 import io
 import json
+import re
 import sys
 from pathlib import Path
+from typing import get_type_hints
 from xml.etree import ElementTree
 
 import numpy as np
@@ -15,8 +17,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from harness.cli.mine import mine
 from harness.core.errors import InputError
-from harness.mining.formats import Bitext, chosen_format, stream_of, to_jsonl, to_tmx, to_tsv, write_bitext
+from harness.mining.formats import FORMATS, Bitext, chosen_format, stream_of, to_jsonl, to_tmx, to_tsv, write_bitext
 from harness.mining.texts import Sentences
 
 NO_LINE_ENDS = st.characters(codec="utf-8", exclude_characters="\t\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
@@ -34,6 +37,15 @@ def bitext(scores: list[float], source: list[str], target: list[str], *, files: 
 
 
 SMALL = bitext([1.5, 1.25], ['Ja & <nein> "gut"', "Zwei"], ["Two", "Yes\u00ad \u200b\x01"])
+
+
+def test_the_help_and_the_page_name_every_format() -> None:
+    """The command's module types them by hand, as it may not import NumPy."""
+    (option,) = get_type_hints(mine, include_extras=True)["format"].__metadata__
+    assert option.metavar == f"<{'|'.join(FORMATS)}>"
+    page = (Path(__file__).parents[3] / "docs/mining.md").read_text("utf-8")
+    section = page.split("\n## Formats\n")[1].split("\n## ")[0]
+    assert sorted(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == sorted(FORMATS)
 
 
 @given(st.lists(st.floats(-9, 9), max_size=5), st.lists(st.text(NO_LINE_ENDS, min_size=1), min_size=5, max_size=5))

@@ -107,5 +107,11 @@ def test_text_ends_with_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     [row] = [line for line in printed if line.startswith("muse/sts17/es-es") and "score" in line]
     assert row.split() == ["muse/sts17/es-es", "score", "spearman", "80.0000", "79.0000", "-1.0000", "p", "0.012"]
     assert "  muse tatoeba: 1 record, no tatoeba data here: deu" in printed
+    newer = [Check(RecordKey("muse", "tatoeba", name), unheld=("recall_at_10",)) for name in ("deu", "nld")]
+    newer.append(Check(RecordKey("muse", "sts17", "en-en"), unheld=("kendall", "\x1b[2J")))
+    lines = text(newer).splitlines()
+    assert lines[0] == "Not in the stored records, so held against nothing (`leaderboard run --fresh` stores it):"
+    assert lines[1:3] == ["  muse tatoeba: recall_at_10, 2 records", "  muse sts17: kendall, 1 record"]
+    assert "\x1b" not in lines[3] and lines[-1] == "passed: 3 agree, 0 fail, 0 not checked"
     good_cache = Check(RecordKey("muse", *CACHE))  # is no record
     assert text([*CHECKED[:1], good_cache]) == "passed: 1 agree, 0 fail, 0 not checked"

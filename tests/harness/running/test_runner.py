@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -214,6 +215,13 @@ def test_a_task_without_data_is_named_with_what_to_give(tmp_path: Path) -> None:
         run_suite(Request(["chargrams"], [own], results=tmp_path))
     with pytest.raises(InputError, match=f"no data set of own found in {tmp_path}; see `leaderboard data status`"):
         run_suite(Request(["chargrams"], [own], data_dir=tmp_path, results=tmp_path))
+    unpublished = replace(own, published=())  # as another package's task may be, which is none of the user's own sets
+    with pytest.raises(InputError, match="the bundled sample has no data set of own; give --data-dir or set HARNESS"):
+        run_suite(Request(["chargrams"], [unpublished], results=tmp_path))
+    with pytest.raises(InputError, match=f"no data set of own found in {tmp_path}; give a --data-dir that has one"):
+        run_suite(Request(["chargrams"], [unpublished], data_dir=tmp_path, results=tmp_path))
+    with pytest.raises(InputError, match=r"^pairs: for data sets of your own; give --pairs, --scored, --beir or"):
+        run_suite(Request(["chargrams"], ["pairs"], data_dir=tmp_path, results=tmp_path))
 
 
 def sts_data(root: Path, **scores: str) -> Path:
@@ -276,6 +284,30 @@ def test_rows_that_are_there_are_not_written_again(tmp_path: Path) -> None:
     file.unlink()
     evaluate(Letters(), "sts17", save_rows="jsonl", **arguments)
     assert file.is_file()
+
+
+def test_rows_that_the_task_cannot_score_are_made_again_where_rows_are_asked_for(tmp_path: Path) -> None:
+    """As a table's hint says, after a task got a metric with a new column and the statistics were lost."""
+    old = tasks.get_task("sts17")
+    new = replace(
+        old,
+        metrics=(*old.metrics, tasks.Metric("cosine", kind="threshold")),
+        rows=lambda items, encode: {**old.rows(items, encode), "more": np.ones(len(items.gold))},
+        aggregate=lambda rows: {**old.aggregate(rows), "cosine": float(rows["more"].mean())},
+    )
+    arguments = {"subsets": ["en-de@sample"], "results": tmp_path, "cache_dir": tmp_path / "cache"}
+    evaluate(Letters(), old, **arguments)
+    shutil.rmtree(tmp_path / "statistics")
+    progress = Notes()
+    request = Request([Letters()], [new], ["en-de@sample"], results=tmp_path, cache_dir=tmp_path / "cache")
+    run_suite(request, progress)
+    assert sum("cannot score these rows (KeyError: 'more" in note for note in progress.said) == 1
+    assert not StatisticsStore(tmp_path).load("sts17").entries
+    run_suite(replace(request, save_rows="npz"))
+    (record,) = ResultStore(tmp_path).load()
+    assert set(record.metrics) == {"spearman", "pearson", "cosine"}
+    entry = StatisticsStore(tmp_path).load("sts17").entry(record)
+    assert entry and set(entry.interval) == {"spearman", "pearson"}
 
 
 def test_rows_do_not_outlive_their_record(tmp_path: Path) -> None:

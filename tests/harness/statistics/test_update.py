@@ -301,6 +301,19 @@ def test_rows_are_good_for_a_task_that_measures_more(store: ResultStore) -> None
         stored.rows_of(store.root, other, record)
 
 
+def test_a_task_that_cannot_score_its_rows_is_told_from_other_rows(store: ResultStore) -> None:
+    record = store.load("good", "sts17")[0]
+    newer = replace(STS, aggregate=lambda rows: {**sts17.correlations(rows), "kendall": float(rows["ranks"].mean())})
+    message = r"\.npz: the task sts17 cannot score these rows \(KeyError: .*ranks.*\); measure again with `run --save-"
+    with pytest.raises(InputError, match=message):
+        stored.rows_of(store.root, newer, record)
+    assert stored.are_usable(store.root, STS, record, "npz") and not stored.are_usable(store.root, STS, record, "jsonl")
+    assert not stored.are_usable(store.root, newer, record, "npz")
+    fewer = replace(STS, aggregate=lambda rows: {"spearman": sts17.correlations(rows)["spearman"]})
+    with pytest.raises(InputError, match="not the rows of the stored result"):
+        stored.rows_of(store.root, fewer, record)
+
+
 @pytest.mark.parametrize("content", [b"{", b"[]", b"\xff"])
 def test_damaged_statistics_are_said_and_made_again(store: ResultStore, content: bytes) -> None:
     update_statistics(store, [STS], PLAN)
