@@ -48,7 +48,7 @@ from harness.protocol.languages import is_made_for, languages_of
 from harness.protocol.task import Task
 from harness.report.figures import shortened
 from harness.report.headlines import one_each
-from harness.report.tables import footnotes, is_floor, split_sample
+from harness.report.tables import footnotes, is_floor, remarks, split_sample
 from harness.results.records import Result
 from harness.results.statistics import Statistics
 from harness.speed.store import Measurement
@@ -159,6 +159,10 @@ def _column(
     unmeasured = [encoder for encoder in everyone if encoder not in full]
     if said and unmeasured:
         said[-1] += f"; not measured: {shortened(unmeasured, _LISTED)}"
+    if said:
+        sets = {name for result in results for name in (subset, *result.parts)}
+        of_sets = [result for name in subset_order(task, sets) for result in board.results(task, name).values()]
+        said[-1] += "".join(f"; {text}" for text in remarks(of_sets))
     zero = against_zero(board, key) if known.kind == "difference" else None
     column = {
         "task": task,

@@ -226,6 +226,15 @@ def usual_columns(languages: Sequence[str]) -> list[tuple[str, ...]]:
     return [(language, *usual) for language, usual in zip(languages, _COLUMNS, strict=True)]
 
 
+def header_words(languages: Sequence[str | None]) -> set[str]:
+    """What may stand above a column of sentences, in lower case: codes and English names of languages, usual names."""
+    from harness.data.tatoeba import languages as tatoeba_languages
+
+    names = {"en": "english"} | {known.lang: known.name.lower() for known in tatoeba_languages().values()}
+    codes = {code for code in languages if code}
+    return codes | {names[code] for code in codes & names.keys()} | {word for names in _COLUMNS for word in names}
+
+
 def is_header(fields: Sequence[str], columns: Sequence[Sequence[str]]) -> bool:
     """Whether a line gives names to all these columns, in upper or lower case."""
     return all(field.strip().lower() in map(str.lower, names) for field, names in zip(fields, columns, strict=True))

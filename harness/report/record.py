@@ -90,6 +90,7 @@ def as_text(result: Result, statistics: Statistics, root: Path) -> str:
         ),
         ("n", result.n),
         *(("left out", f"{n:,} {what}") for what, n in result.left_out.items()),
+        *(("note", text) for text in result.remarks),
         ("signature", result.signature),
         ("fingerprint", result.fingerprint),
         *((f"of {side}", text) for side, text in (asdict(result.sides) if result.sides else {}).items()),

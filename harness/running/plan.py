@@ -165,6 +165,8 @@ class Items:
         for task, source in sets_of(plan):
             for what, n in task.left_out(self.of(task, source)).items():
                 (progress or Silent()).note(f"{task.name} {source.subset}: {n:,} {what} left out")
+            for text in task.remarks(self.of(task, source)):
+                (progress or Silent()).note(f"{task.name} {source.subset}: {text}")
 
     def of(self, task: Task, source: Source) -> Any:
         """The items of one set. Raises InputError at bad data."""

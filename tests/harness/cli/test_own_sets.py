@@ -120,3 +120,38 @@ def test_a_data_directory_with_sets_of_my_own_is_told_how_to_give_them(
     ):
         message = one_line_error(leaderboard("run", "--encoder", "chargrams", "--data-dir", folder))
         assert expected in message
+
+
+@pytest.mark.slow
+def test_repeats_and_headers_are_said_wherever_their_scores_stand(
+    leaderboard: Leaderboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = ["German\tEnglish\n", *(f"{de}\t{en}\n" for de, en in [*PAIRS[:10], *PAIRS[:6]])]
+    Path("faq.de-en.tsv").write_text("".join(lines), "utf-8")
+    Path("clean.de-en.tsv").write_text("".join(lines[1:11]), "utf-8")
+    pairs = ("--pairs", "faq.de-en.tsv", "--pairs", "clean.de-en.tsv")
+    done = leaderboard("run", *pairs, *ENCODERS)
+    remarks = [
+        "the first pair (German, English) looks like a header",
+        "17 pairs, but 11 different source and 11 different",
+    ]
+    record, clean, average = (
+        {r["subset"]: r for r in records_of(tmp_path, "chargrams")}[n] for n in ("faq", "clean", "avg")
+    )
+    assert len(record["remarks"]) == 2 and "remarks" not in clean and "remarks" not in average
+    assert leaderboard("report", "--html", "board.html").returncode == 0
+    places = {
+        "run": done.stderr,
+        "run's tables": done.stdout,
+        "show": leaderboard("show").stdout,
+        "show --task": leaderboard("show", "--task", "pairs").stdout,
+        "show --record": leaderboard("show", "--record", "chargrams/pairs/faq").stdout,
+        "best": leaderboard("best").stdout,
+        "the task's page": Path("results/pairs.md").read_text("utf-8"),
+        "the board": Path("board.html").read_text("utf-8"),
+    }
+    for place, text in places.items():
+        for remark in remarks:
+            assert remark in " ".join(text.split()), (place, text)
+        assert "10 pairs, but" not in text
