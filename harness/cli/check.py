@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from pathlib import Path
@@ -243,8 +244,8 @@ def rerun(
     from harness.core.files import temporary_folder
     from harness.data import open_data_dir
     from harness.encoders.spec import parse_spec
-    from harness.protocol.described import described
-    from harness.protocol.task import Task
+    from harness.protocol.described import is_own
+    from harness.report.commands import sets_options
     from harness.report.record import find_record
     from harness.reproduction.render import text as check_text
     from harness.reproduction.repeat import Options, compare_runs, measure_again
@@ -271,9 +272,7 @@ def rerun(
         with watch() as progress:
             fresh = measure_again(chosen, folder, options, progress)
         if absent := [fresh.skipped[r.key] for r in chosen if r.key in fresh.skipped]:
-            task = described(old.task)
-            is_own = isinstance(task, Task) and not task.published
-            remedy = "the set (--pairs, --scored, --beir, --sets)" if is_own else "--data-dir or set HARNESS_DATA"
+            remedy = shlex.join(sets_options([old])) if is_own(old.task) else "--data-dir or set HARNESS_DATA"
             raise InputError(f"{absent[0]}; give {remedy}")
         checks = compare_runs(chosen, everything, results, folder, fresh)
     new = next((r for r in fresh.results if r.key == old.key), None)

@@ -112,9 +112,15 @@ def open_corpus(
 
 def _paths(location: str | Path | Sequence[Path]) -> Sequence[Path]:
     if not isinstance(location, str | Path):
-        return location
-    whole = user_path(location)
-    return [whole] if whole.is_file() else [user_path(part) for part in str(location).split(",")]
+        return [plain_or_packed(path) for path in location]
+    whole = plain_or_packed(user_path(location))
+    return [whole] if whole.is_file() else [plain_or_packed(user_path(part)) for part in str(location).split(",")]
+
+
+def plain_or_packed(path: Path) -> Path:
+    """The file; where it is not there, its form with `.gz`: records name files without it."""
+    packed = path.with_name(f"{path.name}.gz") if path.name else path
+    return packed if packed.is_file() and not path.is_file() else path
 
 
 def describe(

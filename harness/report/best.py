@@ -15,7 +15,7 @@ from harness.core.names import Subset
 from harness.protocol.described import is_own, metric_of, title_of
 from harness.protocol.languages import comparable, languages_of
 from harness.report.cells import MISSING, p_is
-from harness.report.commands import YOUR_SETS
+from harness.report.commands import sets_options
 from harness.report.detectable import points, reach
 from harness.report.tables import remarks, tag_notes
 from harness.resampling.power import Spread
@@ -151,7 +151,8 @@ def rows_commands(question: Question, answers: Iterable[Answer]) -> list[str]:
         if not specs:
             continue
         is_sample = all(Subset.parse(s).is_sample for a in of_kind for s in a.subsets)
-        data = ["--sets", YOUR_SETS] if own else ["--suite", "sample"] if is_sample else []
+        records = [record for a in of_kind for c in a.contenders for record in c.records]
+        data = sets_options(records) if own else ["--suite", "sample"] if is_sample else []
         options = [
             *(("--task", a.task) for a in of_kind),
             *(("--language", code) for code in question.languages),

@@ -13,7 +13,8 @@ import harness.core.text
 from harness.core.errors import InputError
 from harness.data.beir import load_retrieval
 from harness.data.languages import standard_language
-from harness.data.own import Options, load_pairs, load_scored, open_set, own_data, read_sets
+from harness.data.own import Options, load_pairs, load_scored, open_set, own_data
+from harness.data.set_files import read_sets
 
 Write = Callable[[str, str], Path]
 DE_TR = Options(languages=("de", "tr"))
@@ -338,9 +339,23 @@ def test_a_fifo_in_place_of_a_file_of_sets_is_not_waited_for(tmp_path: Path) -> 
         read_sets(tmp_path / "sets.toml")
 
 
+def test_two_files_of_one_name_are_told_apart_by_their_languages(write: Write, tmp_path: Path) -> None:
+    german, turkish = (write(f"questions.en-{lang}.tsv", "a\tb\n") for lang in ("de", "tr"))
+    other, scored = write("faq.en-de.tsv", "a\tb\n"), write("a/questions.en-de.tsv", "a\tb\t1\n")
+    sets = [*(open_set("pairs", path) for path in (german, turkish, other)), open_set("scored", scored)]
+    names = ["questions.en-de", "questions.en-tr", "faq", "questions"]
+    found = own_data(sets)
+    assert [each.subset for each in found.sets] == [each.dataset for each in found.sets] == names
+    assert [each.subset for each in own_data(sets[1:]).sets] == ["questions", "faq", "questions"]
+    # A name that the user gave stays.
+    write("sets.toml", '[questions]\nkind = "pairs"\nfiles = ["questions.en-tr.tsv"]\n')
+    given = [open_set("pairs", german), *read_sets(tmp_path / "sets.toml")]
+    assert [each.subset for each in own_data(given).sets] == ["questions.en-de", "questions"]
+
+
 def test_two_sets_of_one_name_are_refused(write: Write) -> None:
     one, other = (open_set("pairs", write(f"{folder}/faq.de-tr.tsv", "a\tb\n")) for folder in "ab")
-    with pytest.raises(InputError, match="both called faq"):
+    with pytest.raises(InputError, match=r"both called faq.de-tr; rename one of them, or name them in a file of sets"):
         own_data([one, other])
 
 
