@@ -17,7 +17,7 @@ from typing import Literal
 
 from harness.core.errors import InputError
 from harness.core.files import user_path
-from harness.core.text import REMEDY, iter_lines
+from harness.core.text import FileError, iter_lines
 from harness.data.pair_formats import (
     LANGUAGE_CODE,
     Pairs,
@@ -203,7 +203,7 @@ def read_pairs(corpus: Corpus) -> Iterator[tuple[str, str]]:
         yield (right, left) if corpus.is_swapped else (left, right)
     if is_empty:
         least = f" with a score of at least {corpus.min_score:g}" if corpus.min_score else ""
-        raise InputError(f"{corpus.files[0]}: no pairs{least} in it; {REMEDY}, or leave {corpus.name} out")
+        raise FileError(f"{corpus.files[0]}: no pairs{least} in it", f"correct it, leave {corpus.name} out")
 
 
 def _read_moses(corpus: Corpus) -> Pairs:

@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 from harness.core.errors import InputError
 from harness.core.files import user_path
 from harness.core.names import Subset, check_name
-from harness.core.text import REMEDY, iter_lines, parse_number, tab_rows
+from harness.core.text import FileError, iter_lines, of_the_user, parse_number, tab_rows
 from harness.data.corpora import (
     NAME,
     TEXT_FORMATS,
@@ -30,7 +30,7 @@ from harness.data.corpora import (
     usual_columns,
 )
 from harness.data.languages import standard_language
-from harness.data.pair_formats import csv_delimiter, named_rows
+from harness.data.pair_formats import AS_CSV, csv_delimiter, named_rows
 from harness.data.sources import DataDir, Source
 from harness.data.sts import STSPairs
 
@@ -297,6 +297,7 @@ class OwnPairs:
     languages: Languages
 
 
+@of_the_user()
 def load_pairs(source: Source) -> OwnPairs:
     """Read a set of pairs. Raises InputError as `harness.data.corpora.read_pairs`."""
     own = own_set(source)
@@ -312,6 +313,7 @@ def load_pairs(source: Source) -> OwnPairs:
     return OwnPairs(list(sources), list(targets), own.spoken)
 
 
+@of_the_user()
 def load_scored(source: Source) -> STSPairs:
     """Read a set of scored pairs, with scores of any scale.
 
@@ -328,7 +330,7 @@ def load_scored(source: Source) -> STSPairs:
     columns = columns or [*usual_columns(own.languages), _SCORES]
     rows: Iterator[tuple[int, list[str]]]
     if path.name.removesuffix(".gz").endswith(".tsv"):
-        table = tab_rows(path, 3, 3, "sentence TAB sentence TAB score", is_blank_no_row=True)
+        table = tab_rows(path, 3, 3, "sentence TAB sentence TAB score", is_blank_no_row=True, if_more=AS_CSV)
         rows = ((line, fields) for line, fields in table if line > 1 or not is_header(fields, columns))
     else:
         rows = named_rows(path, columns)
@@ -362,7 +364,7 @@ def _refuse_nul(files: Sequence[Path]) -> None:
     for path in files:
         for number, line in enumerate(iter_lines(path), start=1):
             if "\0" in line:
-                raise InputError(f"{path}:{number}: a NUL byte, which is no text (is the file UTF-16?); {REMEDY}")
+                raise FileError(f"{path}:{number}: a NUL byte, which is no text (is the file UTF-16?)")
 
 
 def own_set(source: Source) -> OwnSet:

@@ -116,7 +116,7 @@ def make_plan(
 def _resolve(task: Task, name: str, present: Mapping[str, Source]) -> tuple[str, ...]:
     """The subsets that a name stands for, there or not; none if it is not a name that this task knows."""
     try:
-        return (name,) if name in present else task.resolve(name)
+        return (name,) if name in present else task.averages(present).get(name) or task.resolve(name)
     except InputError:
         return ()
 

@@ -148,6 +148,9 @@ def test_the_results_of_this_checkout(leaderboard: Leaderboard) -> None:
     for one in small["tasks"][0]["encoders"]:
         assert one["size_bytes"] <= 1e8 and one["sentences_per_s"] >= 500
     assert small["left_out"]
+    one = answer(leaderboard, "--task", "tatoeba", "--subset", "deu", "--licence", "CC-BY-NC-*", *results)
+    assert [each["encoder"] for each in one["tasks"][0]["encoders"]] == ["student"]
+    assert one["tasks"][0]["answer"].startswith("of what fits your wishes, only student (")
 
 
 def test_wrong_questions(leaderboard: Leaderboard, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -155,3 +157,35 @@ def test_repeats_and_headers_are_said_wherever_their_scores_stand(
         for remark in remarks:
             assert remark in " ".join(text.split()), (place, text)
         assert "10 pairs, but" not in text
+
+
+@pytest.mark.slow
+def test_what_is_printed_to_repeat_a_measurement_runs_as_it_is(
+    leaderboard: Leaderboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for lang, pairs in (("de", PAIRS[:20]), ("tr", PAIRS[20:])):
+        Path(f"faq.en-{lang}.tsv").write_text("".join(f"{en}\t{de}\n" for de, en in pairs), "utf-8")
+    Path("shop.tsv").write_text("".join(f"{en}\t{de}\n" for de, en in PAIRS), "utf-8")
+    both = ("--pairs", "faq.en-de.tsv", "--pairs", "faq.en-tr.tsv")
+    assert leaderboard("run", *both, *ENCODERS).returncode == 0
+    for subset in ("faq.en-de", "faq.en-tr", "avg"):
+        shown = leaderboard("show", "--record", f"chargrams/pairs/{subset}").stdout.splitlines()
+        for line in shown[1:3]:
+            done = leaderboard(*shlex.split(line.partition("leaderboard ")[2]))
+            assert done.returncode == 0, (line, done.stderr)
+    message = one_line_error(leaderboard("rerun", "chargrams/pairs/faq.en-de"))
+    assert message.endswith("give --pairs faq.en-de.tsv --set-name faq.en-de")
+
+    # Without the files, what is stored is compared all the same.
+    for file in tmp_path.glob("faq.*"):
+        file.unlink()
+    for asked in (("--task", "pairs"), ("--subset", "faq.en-tr"), ("--task", "pairs", "--subset", "faq.en-tr")):
+        done = leaderboard("compare", "chargrams", "small", *asked, "--resamples", "1000", "--format", "json")
+        assert done.returncode == 0, done.stderr
+        sets = {one["subset"] for one in json.loads(done.stdout)["differences"]}
+        assert sets == ({"faq.en-tr"} if "--subset" in asked else {"faq.en-de", "faq.en-tr", "avg"})
+    assert "unknown subset 'other'" in one_line_error(leaderboard("compare", "chargrams", "small", "--subset", "other"))
+    shutil.rmtree(tmp_path / "results/rows/small")
+    message = one_line_error(leaderboard("compare", "chargrams", "small", "--task", "pairs"))
+    assert message.startswith("small has no stored rows") and "--pairs" in message

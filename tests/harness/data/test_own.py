@@ -241,7 +241,14 @@ PAIRS, SCORED = "de-tr.tsv", "s.de-tr.tsv"
 @pytest.mark.parametrize(
     ("kind", "name", "text", "message"),
     [
-        ("pairs", "a.de-tr.tsv", "eins\tbir\nzwei\n", r"a\.de-tr\.tsv:2: 1 columns, expected 2"),
+        (
+            "pairs",
+            "a.de-tr.tsv",
+            "eins\tbir\nzwei\n",
+            r"a\.de-tr\.tsv:2: 1 column, expected 2 \(sentence TAB translation\); separate the columns by tabs$",
+        ),
+        ("pairs", "a.de-tr.tsv", "1\teins\tbir\n", r":1: 3 columns, .*give a table with more columns as \.csv, with"),
+        ("scored", "a.de-tr.tsv", "1\teins\tbir\t1\n", r":1: 4 columns, .*give a table with more columns as \.csv"),
         ("pairs", "a.de-tr.tsv", "", r"a\.de-tr\.tsv: no pairs"),
         ("pairs", "a.de-xx.tsv", "a\tb\n", "'xx' is no code of ISO 639"),
         ("pairs", "a.tsv", "a\tb\n", "does not tell the languages; .* or give --src-lang and --trg-lang"),
