@@ -3,10 +3,10 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from typing import Literal, Optional, Union
 
 import numpy as np
-from dataclasses import replace
 import pytest
 
 from harness.core.errors import InputError, MissingExtraError, one_line
