@@ -179,7 +179,11 @@ BAD: dict[str, tuple[Files, tuple[str, ...], tuple[str, ...]]] = {
     "--set-name with /": ({}, (*TSV, "--set-name", "a/b"), ("'a/b' cannot name a folder",)),
     "empty --set-name": ({}, (*TSV, "--set-name", ""), ("''",)),
     "--set-name avg": ({}, (*TSV, "--set-name", "avg"), ("'avg'", "average")),
-    "two sets of one name": ({}, (*ALIGNED, *TSV), ("faq.de and faq.de-tr.tsv are both called faq", "name them in a file of sets (--sets)")),
+    "two sets of one name": (
+        {},
+        (*ALIGNED, *TSV),
+        ("faq.de and faq.de-tr.tsv are both called faq", "name them in a file of sets (--sets)"),
+    ),
     "the same set twice": ({}, (*TSV, *TSV), ("both called faq",)),
     "a name for two": ({}, (*TSV, *SCORED, "--set-name", "x"), ("--set-name names one set",)),
     "own and published sets": ({}, (*TSV, "--suite", "sample"), ("--suite chooses among published sets",)),

@@ -202,7 +202,7 @@ def test_scored_pairs_with_names_of_columns(write: Write, name: str, text: str) 
 
 @pytest.mark.parametrize("name", ["tatoeba", "mine+sts17"])
 def test_the_name_of_a_published_set_is_refused(write: Write, name: str) -> None:
-    with pytest.raises(InputError, match=r"published data set.*--set-name"):
+    with pytest.raises(InputError, match=r"published data set; rename the file, or .*--set-name.*several.*--sets"):
         open_set("pairs", write(f"{name}.de-tr.tsv", "eins\tbir\n"))
 
 
