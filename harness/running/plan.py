@@ -163,9 +163,10 @@ class Items:
     def read(self, plan: Sequence[Planned], progress: Progress | None = None) -> None:
         """Read all that is planned, and say what of it will not be measured. Raises InputError at bad data."""
         for task, source in sets_of(plan):
-            for what, n in task.left_out(self.of(task, source)).items():
+            items = self.of(task, source)
+            for what, n in task.left_out(items).items():
                 (progress or Silent()).note(f"{task.name} {source.subset}: {n:,} {what} left out")
-            for text in task.remarks(self.of(task, source)):
+            for text in task.remarks(items):
                 (progress or Silent()).note(f"{task.name} {source.subset}: {text}")
 
     def of(self, task: Task, source: Source) -> Any:
