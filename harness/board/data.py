@@ -46,9 +46,10 @@ from harness.protocol.described import (
 )
 from harness.protocol.languages import is_made_for, languages_of
 from harness.protocol.task import Task
+from harness.report.commands import YOUR_SETS, sets_options
 from harness.report.figures import shortened
 from harness.report.headlines import one_each
-from harness.report.tables import footnotes, is_floor, split_sample
+from harness.report.tables import footnotes, is_floor, remarks, split_sample
 from harness.results.records import Result
 from harness.results.statistics import Statistics
 from harness.speed.store import Measurement
@@ -159,6 +160,10 @@ def _column(
     unmeasured = [encoder for encoder in everyone if encoder not in full]
     if said and unmeasured:
         said[-1] += f"; not measured: {shortened(unmeasured, _LISTED)}"
+    if said:
+        sets = {name for result in results for name in (subset, *result.parts)}
+        of_sets = [result for name in subset_order(task, sets) for result in board.results(task, name).values()]
+        said[-1] += "".join(f"; {text}" for text in remarks(of_sets))
     zero = against_zero(board, key) if known.kind == "difference" else None
     column = {
         "task": task,
@@ -230,8 +235,10 @@ def _encoder(name: str, results: Sequence[Result], facts: Facts, notes: Sequence
 
 
 def _task(name: str, shown: Shown) -> dict[str, Any]:
+    """`own`: commands name a file of the user's that lists the sets, since records do not tell how these are given."""
     known = shown.statistics.get(name) or Statistics()
-    return {"name": name, "title": title_of(name), "own": is_own(name), "level": known.level, "alpha": known.alpha}
+    own = is_own(name) and any(YOUR_SETS in sets_options([r]) for r in shown.results if r.task == name)
+    return {"name": name, "title": title_of(name), "own": own, "level": known.level, "alpha": known.alpha}
 
 
 def _ranks(found: OverallRanks, places: Mapping[str, int], labels: Mapping[Key, str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from pathlib import Path
@@ -244,6 +245,7 @@ def rerun(
     from harness.data import open_data_dir
     from harness.encoders.spec import parse_spec
     from harness.protocol.described import is_own
+    from harness.report.commands import sets_options
     from harness.report.record import find_record
     from harness.reproduction.render import text as check_text
     from harness.reproduction.repeat import Options, compare_runs, measure_again
@@ -270,8 +272,7 @@ def rerun(
         with watch() as progress:
             fresh = measure_again(chosen, folder, options, progress)
         if absent := [fresh.skipped[r.key] for r in chosen if r.key in fresh.skipped]:
-            of_user = "the set (--pairs, --scored, --beir, --sets)"
-            remedy = of_user if is_own(old.task) else "--data-dir or set HARNESS_DATA"
+            remedy = shlex.join(sets_options([old])) if is_own(old.task) else "--data-dir or set HARNESS_DATA"
             raise InputError(f"{absent[0]}; give {remedy}")
         checks = compare_runs(chosen, everything, results, folder, fresh)
     new = next((r for r in fresh.results if r.key == old.key), None)

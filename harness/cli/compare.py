@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from harness.protocol.task import Planned, Task
     from harness.resampling.resamples import Resampling
     from harness.results.named import StoredEncoder
+    from harness.results.records import Result
     from harness.running.measure import Run
     from harness.running.plan import Progress
     from harness.statistics.comparison import Comparison
@@ -88,6 +89,7 @@ def compare(
     Example: leaderboard compare student muse --task sts17
     """
     from harness.cli.progress import watch
+    from harness.cli.stored_sets import stored_sets
     from harness.core.errors import InputError, unknown_name
     from harness.encoders.cache import VectorCache
     from harness.protocol.task import common_signature
@@ -111,6 +113,7 @@ def compare(
     if reference is not None and reference not in names:
         raise unknown_name("encoder to be the reference", reference, names)
     with watch() as progress:
+        own = own or stored_sets([candidate.records for candidate in candidates], task or (), subset or ())
         plan = plan_sets(
             _tasks(task, metric, progress), choose_data(own or data_dir), subset or (), progress, language or ()
         )
@@ -151,8 +154,14 @@ class _Candidate:
         else:
             self.name = f"{self._stored.root.name}/{self._stored.encoder}"
 
+    @property
+    def records(self) -> Sequence[Result]:
+        """What is stored of it."""
+        return self._stored.records if self._stored else ()
+
     def rows(self, run: Run, plan: Sequence[Planned], device: str | None, batch_size: int | None) -> EncoderRows:
         """Its rows on all that is planned: stored ones without loading it where all are there, else measured now."""
+        from harness.cli.stored_sets import StoredSet
         from harness.core.errors import InputError
         from harness.encoders.registry import check_spec, encoder_names, failures_in_one_line, load_sides
         from harness.results.store import ResultStore
@@ -163,6 +172,12 @@ class _Candidate:
         if measured:
             run.progress.note(f"{self.name}: stored rows of all {len(measured.rows)} sets; it is not loaded")
             return replace(measured, encoder=self.name)
+        if without_files := [s for planned in plan for s in planned.sources if isinstance(s, StoredSet)]:
+            names = ", ".join(source.subset for source in without_files)
+            raise InputError(
+                f"{self.name} has no stored rows of these very files of all these sets: {names}; give the files "
+                "(--pairs, --scored, --beir, --sets) to measure it, or choose other sets (--subset)"
+            )
         if self._is_named and self._text not in encoder_names():
             raise InputError(
                 f"some of these sets, or their data as they are here, have no stored rows of {self.name}; give its "

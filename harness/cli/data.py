@@ -66,7 +66,8 @@ def _data(data_dir: Path | None, *, is_made: bool = False, is_needed: bool = Tru
 
 
 def _own(files: Sequence[Path]) -> list[OwnSet]:
-    from harness.data.own import own_data, read_sets
+    from harness.data.own import own_data
+    from harness.data.set_files import read_sets
 
     own = [each for file in files for each in read_sets(file)]
     own_data(own)  # refuses two of one name

@@ -77,7 +77,7 @@ def _fetch(aliases: Sequence[str]) -> bool:
     for alias, info in infos.items():
         if not info.is_alias:
             raise InputError(f"{alias!r} is a kind of encoder ({alias}:{info.location_form}); only an alias is fetched")
-        info.check_installed(f"encoder {alias!r}")
+        info.check_installed(f"encoder {alias!r}", alias)
     failed = 0
     for alias, info in infos.items():
         if recipe := info.missing_recipe:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +38,9 @@ class Chosen:
             r for r in records if self.suite is None or Subset.parse(r.subset).is_sample is (self.suite == "sample")
         ]
         if not left:
-            raise InputError(f"the baseline has no results that fit --suite {self.suite.value if self.suite else None}")
+            raise InputError(
+                f"the baseline has no results{f' that fit --suite {self.suite.value}' if self.suite else ''}"
+            )
         left = on_languages(select(left, task=self.tasks, subset=self.subsets)[0], self.languages)
         if not left:
             raise InputError("the baseline has no results on what is asked for; choose other sets")
@@ -93,6 +96,12 @@ class Opened:
         pairs = []
         for text in texts:
             if not is_results_folder(text):
+                if own and self._found(text, "") is None:
+                    raise InputError(
+                        f"{text} has no stored results to be a baseline, and --reference {reference} is the candidate, "
+                        f"which is held against each; to judge the new one: leaderboard gate {reference} "
+                        f"{shlex.quote(text)}"
+                    )
                 pairs.append((text, reference))
                 continue
             others = [one for one in join([Path(text)]).values() if (one.root.resolve(), one.encoder) != own_place]

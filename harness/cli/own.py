@@ -69,7 +69,8 @@ def _of_sets(
 ) -> DataDir | None:
     """The given sets as a data directory; None if there are none. Raises InputError as `harness.data.own.open_set`."""
     from harness.core.errors import InputError
-    from harness.data.own import Options, check_set_name, has_named_columns, open_set, own_data, read_sets
+    from harness.data.own import Options, check_set_name, has_named_columns, open_set, own_data
+    from harness.data.set_files import read_sets
 
     named: list[tuple[Kind, str]] = [
         *(("pairs", location) for location in pairs or ()),

@@ -31,10 +31,10 @@ class NameTakenError(InputError):
 
 
 class MissingExtraError(HarnessError):
-    """A package that an encoder or command needs is not installed."""
+    """A package that an encoder or command needs is not installed; `then`: what is to be done after that."""
 
-    def __init__(self, what: str, extra: str):
-        super().__init__(f'{what} needs: pip install "multilingual-embedding-harness[{extra}]"')
+    def __init__(self, what: str, extra: str, then: str = ""):
+        super().__init__(f'{what} needs: pip install "multilingual-embedding-harness[{extra}]"' + then)
         self.extra = extra
 
 

@@ -22,8 +22,32 @@ from harness.core.errors import InputError
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-REMEDY = "correct it, or if it was fetched, move it away and fetch it again"
+_FETCHED = "or if it was fetched, move it away and fetch it again"
+REMEDY = f"correct it, {_FETCHED}"
 """What to do about a file that is wrong, for files of the user's own and for those that were fetched."""
+
+
+class FileError(InputError):
+    """A file that is wrong.
+
+    Attributes:
+        wrong: file, line and what is wrong there.
+        remedy: what is to be done where it was not fetched.
+    """
+
+    def __init__(self, wrong: str, remedy: str = "correct it"):
+        super().__init__(f"{wrong}; {remedy}, {_FETCHED}")
+        self.wrong, self.remedy = wrong, remedy
+
+
+@contextmanager
+def of_the_user() -> Iterator[None]:
+    """What is wrong with files that nobody fetched, without a word of fetching."""
+    try:
+        yield
+    except FileError as error:
+        raise InputError(f"{error.wrong}; {error.remedy}") from None
+
 
 DAMAGES = (
     *(OSError, EOFError, ValueError, OverflowError, RuntimeError, MemoryError),
@@ -79,7 +103,7 @@ def _naming(path: Path) -> Iterator[None]:
         yield
     except (*UNPACKING_ERRORS, MemoryError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or str(error) or "not enough memory"
-        raise InputError(f"{path}: cannot be read ({reason}); {REMEDY}") from None
+        raise FileError(f"{path}: cannot be read ({reason})") from None
 
 
 class _Named(io.RawIOBase):
@@ -147,9 +171,10 @@ def decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
         try:
             yield raw[:end].decode("utf-8")
         except UnicodeDecodeError as error:
-            raise InputError(
+            raise FileError(
                 f"{name}:{number}: not UTF-8 (byte 0x{error.object[error.start]:02x} at byte {error.start + 1} of the "
-                f"line); {REMEDY}"
+                "line)",
+                "convert it (iconv -f latin1 -t utf-8 OLD > NEW)",
             ) from None
 
 
@@ -162,12 +187,19 @@ def read_lines(path: Path) -> list[str]:
 
 
 def tab_rows(
-    path: Path, least: int, most: int | None, layout: str = "", *, skip: int = 0, is_blank_no_row: bool = False
+    path: Path,
+    least: int,
+    most: int | None,
+    layout: str = "",
+    *,
+    skip: int = 0,
+    is_blank_no_row: bool = False,
+    if_more: str = "",
 ) -> Iterator[tuple[int, list[str]]]:
     """Lines with their numbers (from 1), split at tabs, without quoting; the first `skip` are left out.
 
     `layout` says in errors what the columns are. With `is_blank_no_row`, empty lines are left out: for files that were
-    written by hand, and are aligned with no other.
+    written by hand, and are aligned with no other. `if_more`: what is to be done about too many columns.
 
     Raises:
         InputError: a line has fewer than `least` columns, or more than `most`; names file and line.
@@ -179,7 +211,9 @@ def tab_rows(
         if len(fields) < least or (most is not None and len(fields) > most):
             expected = f"{least}" if most == least else f"{least} or more" if most is None else f"{least} to {most}"
             columns = f" ({layout})" if layout else ""
-            raise InputError(f"{path}:{number}: {len(fields)} columns, expected {expected}{columns}; {REMEDY}")
+            found = f"{len(fields)} column{'s' * (len(fields) != 1)}"
+            remedy = "separate the columns by tabs" if len(fields) == 1 else if_more * (len(fields) > least)
+            raise FileError(f"{path}:{number}: {found}, expected {expected}{columns}", remedy or "correct it")
         yield number, fields
 
 
@@ -192,10 +226,10 @@ def parse_number(text: str, path: Path, line: int, *, low: float, high: float) -
     stripped = text.strip(" ")
     if not _NUMBER.fullmatch(stripped):
         with_point = " with a decimal point" if "," in text else ""
-        raise InputError(
-            f"{path}:{line}: {text!r} is not a number; expected a score from {low:g} to {high:g}{with_point}; {REMEDY}"
+        raise FileError(
+            f"{path}:{line}: {text!r} is not a number; expected a score from {low:g} to {high:g}{with_point}"
         )
     value = float(stripped)
     if not low <= value <= high:
-        raise InputError(f"{path}:{line}: the score {stripped} is outside {low:g} to {high:g}; {REMEDY}")
+        raise FileError(f"{path}:{line}: the score {stripped} is outside {low:g} to {high:g}")
     return value

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from harness.core.errors import InputError
-from harness.core.text import REMEDY, tab_rows
+from harness.core.text import FileError, of_the_user, tab_rows
 from harness.data.own import Languages, OwnSet, own_set
 from harness.data.pair_formats import json_rows
 from harness.data.sources import Source
@@ -38,6 +38,7 @@ class Retrieval:
     n_left_out: int
 
 
+@of_the_user()
 def load_retrieval(source: Source) -> Retrieval:
     """Read a folder in BEIR's layout.
 
@@ -75,9 +76,9 @@ def retrieval_of(
     answers: dict[str, dict[int, int]] = {}
     for place, query, document, grade in graded:
         if query not in queries:
-            raise InputError(f"{place}: no query {query!r} in {in_queries}; {REMEDY}")
+            raise FileError(f"{place}: no query {query!r} in {in_queries}")
         if document not in row_of:
-            raise InputError(f"{place}: no document {document!r} in {in_documents}; {REMEDY}")
+            raise FileError(f"{place}: no document {document!r} in {in_documents}")
         if grade < 1:
             continue
         if query == document and not own.keep_own_id:
@@ -111,14 +112,14 @@ def _texts(path: Path, fields: Sequence[str]) -> dict[str, str]:
     for number, row in json_rows(path):
         name, values = row.get("_id"), [row.get(field) for field in fields]
         if not isinstance(name, str | int) or isinstance(name, bool):
-            raise InputError(f"{path}:{number}: no text in the field _id; {REMEDY}")
+            raise FileError(f"{path}:{number}: no text in the field _id")
         if not isinstance(values[-1], str) or not all(isinstance(value, str | None) for value in values):
-            raise InputError(f"{path}:{number}: no text in the field {fields[-1]}; {REMEDY}")
+            raise FileError(f"{path}:{number}: no text in the field {fields[-1]}")
         if str(name) in texts:
-            raise InputError(f"{path}:{number}: the id {str(name)!r} is there twice; {REMEDY}")
+            raise FileError(f"{path}:{number}: the id {str(name)!r} is there twice")
         texts[str(name)] = joined_text(values)
     if not texts:
-        raise InputError(f"{path}: nothing in it; {REMEDY}")
+        raise FileError(f"{path}: nothing in it")
     return texts
 
 
@@ -130,13 +131,13 @@ def _qrels(path: Path) -> Iterator[Graded]:
         if number == 1 and not _is_grade(grade):  # the header
             continue
         if not _is_grade(grade):
-            raise InputError(f"{path}:{number}: the score {grade!r} is no whole number; {REMEDY}")
+            raise FileError(f"{path}:{number}: the score {grade!r} is no whole number")
         if (query, document) in seen:
-            raise InputError(f"{path}:{number}: {query!r} and {document!r} are there twice; {REMEDY}")
+            raise FileError(f"{path}:{number}: {query!r} and {document!r} are there twice")
         seen.add((query, document))
         yield Graded(f"{path}:{number}", query, document, int(grade))
     if not seen:
-        raise InputError(f"{path}: no answers in it; {REMEDY}")
+        raise FileError(f"{path}: no answers in it")
 
 
 def _is_grade(text: str) -> bool:

@@ -17,7 +17,7 @@ from typing import Literal
 
 from harness.core.errors import InputError
 from harness.core.files import user_path
-from harness.core.text import REMEDY, iter_lines
+from harness.core.text import FileError, iter_lines
 from harness.data.pair_formats import (
     LANGUAGE_CODE,
     Pairs,
@@ -112,9 +112,15 @@ def open_corpus(
 
 def _paths(location: str | Path | Sequence[Path]) -> Sequence[Path]:
     if not isinstance(location, str | Path):
-        return location
-    whole = user_path(location)
-    return [whole] if whole.is_file() else [user_path(part) for part in str(location).split(",")]
+        return [plain_or_packed(path) for path in location]
+    whole = plain_or_packed(user_path(location))
+    return [whole] if whole.is_file() else [plain_or_packed(user_path(part)) for part in str(location).split(",")]
+
+
+def plain_or_packed(path: Path) -> Path:
+    """The file; where it is not there, its form with `.gz`: records name files without it."""
+    packed = path.with_name(f"{path.name}.gz") if path.name else path
+    return packed if packed.is_file() and not path.is_file() else path
 
 
 def describe(
@@ -197,7 +203,7 @@ def read_pairs(corpus: Corpus) -> Iterator[tuple[str, str]]:
         yield (right, left) if corpus.is_swapped else (left, right)
     if is_empty:
         least = f" with a score of at least {corpus.min_score:g}" if corpus.min_score else ""
-        raise InputError(f"{corpus.files[0]}: no pairs{least} in it; {REMEDY}, or leave {corpus.name} out")
+        raise FileError(f"{corpus.files[0]}: no pairs{least} in it", f"correct it, leave {corpus.name} out")
 
 
 def _read_moses(corpus: Corpus) -> Pairs:
@@ -224,6 +230,15 @@ def _read_named(corpus: Corpus) -> Pairs:
 def usual_columns(languages: Sequence[str]) -> list[tuple[str, ...]]:
     """What the columns of sentences in these two languages may be called."""
     return [(language, *usual) for language, usual in zip(languages, _COLUMNS, strict=True)]
+
+
+def header_words(languages: Sequence[str | None]) -> set[str]:
+    """What may stand above a column of sentences, in lower case: codes and English names of languages, usual names."""
+    from harness.data.tatoeba import languages as tatoeba_languages
+
+    names = {"en": "english"} | {known.lang: known.name.lower() for known in tatoeba_languages().values()}
+    codes = {code for code in languages if code}
+    return codes | {names[code] for code in codes & names.keys()} | {word for names in _COLUMNS for word in names}
 
 
 def is_header(fields: Sequence[str], columns: Sequence[Sequence[str]]) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.core.errors import InputError
 from harness.core.files import locked, replacing
-from harness.core.text import DAMAGES, REMEDY, open_content, unpacked
+from harness.core.text import DAMAGES, REMEDY, FileError, open_content, unpacked
 from harness.data.bucc import load_bucc
 from harness.data.catalogue import DataSet, Download
 from harness.data.inventory import PINS_NAME, expected_checksums, read_pins
@@ -220,7 +220,8 @@ class _Fetch:
             check_content(self.dataset, staged, [name for name in names if name not in self.dataset.checksums])
         except InputError as error:
             # Without what to do about a file that is kept.
-            reason = str(error).replace(f"{stage}/", "").removesuffix(f"; {REMEDY}")
+            wrong = error.wrong if isinstance(error, FileError) else str(error).removesuffix(f"; {REMEDY}")
+            reason = wrong.replace(f"{stage}/", "")
             raise TransferError(f"what came is not {self.dataset.name}: {reason}") from None
         absent = {name: target for name, target in zip(names, targets, strict=True) if self.data.find(name) is None}
         self._pin({name: digests[name] for name in absent})

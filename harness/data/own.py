@@ -8,21 +8,29 @@ and `retrieval` (queries, documents, and which document answers which query, in 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
-
-import msgspec
+from typing import Any, Literal, cast
 
 from harness.core.errors import InputError
 from harness.core.files import user_path
 from harness.core.names import Subset, check_name
-from harness.core.schema import read_tables
-from harness.core.text import REMEDY, iter_lines, parse_number, tab_rows
-from harness.data.corpora import NAME, TEXT_FORMATS, is_header, open_corpus, read_pairs, usual_columns
+from harness.core.text import FileError, iter_lines, of_the_user, parse_number, tab_rows
+from harness.data.corpora import (
+    NAME,
+    TEXT_FORMATS,
+    Corpus,
+    describe,
+    is_header,
+    open_corpus,
+    plain_or_packed,
+    read_pairs,
+    usual_columns,
+)
 from harness.data.languages import standard_language
-from harness.data.pair_formats import csv_delimiter, named_rows
+from harness.data.pair_formats import AS_CSV, csv_delimiter, named_rows
 from harness.data.sources import DataDir, Source
 from harness.data.sts import STSPairs
 
@@ -38,8 +46,8 @@ LARGEST_SCORE = 1e6
 Languages = tuple[str | None, str | None]
 """Of the first and the second side, as encoders are told them: the shortest ISO 639 codes; None: not known."""
 
+_CHOOSE = "rename the file, or give another name (of one set with --set-name, of several in a file of sets, --sets)"
 _SAY = "give --src-lang and --trg-lang"
-_A_SET = "a set is [NAME] with kind (pairs, scored or retrieval), files (a list) and languages (a list of two)"
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,7 @@ class OwnSet(Source):
             of files; empty: not known.
         columns: the names of the columns of a CSV or JSONL file; empty: the usual ones.
         keep_own_id: of retrieval, whether a document with the query's own id may be found.
+        full_name: the name with the languages, for where two files have one name; empty: the user gave the name.
         content: of a set in memory, what the loader of its kind gives.
         expected: sha256 by file name, as far as a file of sets says it; see `Source.checksums`.
     """
@@ -60,6 +69,7 @@ class OwnSet(Source):
     languages: tuple[str, str] = ("", "")
     columns: tuple[str, ...] = ()
     keep_own_id: bool = False
+    full_name: str = field(default="", compare=False)
     content: Any = field(default=None, compare=False, repr=False)
     expected: Mapping[str, str] = field(default_factory=dict, compare=False)
 
@@ -89,20 +99,6 @@ class Options:
     keep_own_id: bool = False
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """A set in a file of sets."""
-
-    name: str
-    kind: Kind
-    files: Annotated[list[str], msgspec.Meta(min_length=1, max_length=2)]
-    languages: Annotated[list[str], msgspec.Meta(min_length=2, max_length=2)] | None = None
-    columns: list[str] = field(default_factory=list)
-    split: str = "test"
-    keep_own_id: bool = False
-    sha256: dict[str, str] = field(default_factory=dict)
-
-
 Location = str | Path | Sequence[Path]
 """A path; two paths with a comma between them; or a list of paths."""
 
@@ -122,39 +118,6 @@ def open_set(kind: Kind, location: Location, options: Options | None = None) -> 
     return _OPEN[kind](location, options or Options())
 
 
-def read_sets(file: str | Path) -> list[OwnSet]:
-    """The sets of a TOML file: tables `[NAME]` with `kind`, `files`, `languages` and the options.
-
-    Paths begin at its folder. `sha256` may give checksums by file name, for `leaderboard data verify`.
-
-    Raises:
-        InputError: no such file, or it holds something else; as `open_set`.
-    """
-    path = user_path(file)
-    try:
-        entries = read_tables(path, _Entry)
-    except OSError as error:
-        raise InputError(
-            f"{path}: cannot be read ({error.strerror}); give a TOML file with a table for each set"
-        ) from None
-    except ValueError as error:
-        raise InputError(f"{path}: no file of sets ({error}); {_A_SET}") from None
-    if not entries:
-        raise InputError(f"{path}: no sets in it; {_A_SET}")
-    sets = []
-    for name, entry in entries.items():
-        options = Options(name, tuple(entry.languages or ()), tuple(entry.columns), entry.split, entry.keep_own_id)
-        try:
-            files = [path.parent / user_path(each) for each in entry.files]
-            own = replace(open_set(entry.kind, files, options), expected=entry.sha256)
-            if others := entry.sha256.keys() - set(own.names):
-                raise InputError(f"sha256 names {min(others)!r}, which is no file of it ({', '.join(own.names)})")
-            sets.append(own)
-        except InputError as error:
-            raise InputError(f"{path}: [{name}]: {error}") from None
-    return sets
-
-
 def own_layout(folder: Path) -> str:
     """What a folder holds that is taken for data sets in their published layouts, and how it is given; or nothing."""
     if DataDir(folder).find("corpus.jsonl"):
@@ -164,20 +127,33 @@ def own_layout(folder: Path) -> str:
 
 
 def own_data(sets: Sequence[OwnSet]) -> DataDir:
-    """A data directory that has these sets and nothing else.
+    """A data directory that has these sets, see `told_apart`, and nothing else.
 
     Raises:
-        InputError: two sets of one task have one name.
+        InputError: two sets of one task have one name, with their languages too.
     """
     names: dict[tuple[str, str], OwnSet] = {}
-    for each in sets:
+    named = told_apart(sets)
+    for each in named:
         other = names.setdefault((each.kind, each.subset), each)
         if other is not each:
             raise InputError(
-                f"{other.files[0]} and {each.files[0]} are both called {each.subset}; give --set-name, or name them in "
-                "a file of sets (--sets)"
+                f"{other.files[0]} and {each.files[0]} are both called {each.subset}; rename one of them, or name them "
+                "in a file of sets (--sets)"
             )
-    return DataDir(Path(os.devnull), sets=tuple(sets))  # nothing is found there
+    return DataDir(Path(os.devnull), sets=tuple(named))  # nothing is found there
+
+
+def told_apart(sets: Iterable[OwnSet]) -> list[OwnSet]:
+    """The sets; of those of one kind and name, the ones that have it from their files have the languages in it."""
+    listed = list(sets)
+    count = Counter((each.kind, each.subset) for each in listed)
+    return [
+        replace(each, subset=check_set_name(each.full_name), dataset=each.full_name)
+        if each.full_name and count[each.kind, each.subset] > 1
+        else each
+        for each in listed
+    ]
 
 
 def own_sources(kind: Kind) -> Callable[[DataDir], dict[str, Source]]:
@@ -204,15 +180,42 @@ def _one_path(location: Location, kind: Kind) -> Path:
 
 def _open_pairs(location: Location, options: Options) -> OwnSet:
     corpus = open_corpus(location, languages=options.languages, columns=options.columns, or_say=f", or {_SAY}")
-    name = check_set_name(options.name or corpus.name.rpartition(".")[0])
+    return _described(corpus, options)
+
+
+def pairs_by_name(files: tuple[Path, ...], options: Options) -> OwnSet:
+    """The set of pairs that files of these names are, whether they are here or not. Raises InputError as `open_set`."""
+    return _described(describe(files, languages=options.languages), options)
+
+
+def _described(corpus: Corpus, options: Options) -> OwnSet:
+    stem = corpus.name.rpartition(".")[0]
     sides = _two_languages((corpus.source_lang, corpus.target_lang), corpus.files[0])
-    return OwnSet(name, name, corpus.files, kind="pairs", languages=sides, columns=corpus.columns)
+    name = check_set_name(options.name or stem)
+    return OwnSet(
+        name,
+        name,
+        corpus.files,
+        kind="pairs",
+        languages=sides,
+        columns=corpus.columns,
+        full_name=_full_name(stem, sides, options),
+    )
+
+
+def _full_name(stem: str, languages: tuple[str, str], options: Options) -> str:
+    return "" if options.name else f"{stem}.{'-'.join(languages)}"
 
 
 def _open_scored(location: Location, options: Options) -> OwnSet:
-    path = _one_path(location, "scored")
+    path = plain_or_packed(_one_path(location, "scored"))
     if not path.is_file():
         raise InputError(f"no file {path}; give a file such as NAME.de-tr.tsv: sentence TAB sentence TAB score")
+    return scored_by_name(path, options)
+
+
+def scored_by_name(path: Path, options: Options) -> OwnSet:
+    """The scored pairs that a file of this name holds, whether it is here or not. Raises InputError as `open_set`."""
     stem, _, ending = path.name.removesuffix(".gz").rpartition(".")
     if ending not in ("tsv", "csv", "jsonl"):
         raise InputError(f"{path}: expected .tsv (sentence TAB sentence TAB score), .csv or .jsonl, each also with .gz")
@@ -225,7 +228,8 @@ def _open_scored(location: Location, options: Options) -> OwnSet:
         stem, languages = match[1] or path.parent.name, (match[2], match[3])
     name = check_set_name(options.name or stem)
     sides = _two_languages(languages, path)
-    return OwnSet(name, name, (path,), kind="scored", languages=sides, columns=options.columns)
+    full_name = _full_name(stem, sides, options)
+    return OwnSet(name, name, (path,), kind="scored", languages=sides, columns=options.columns, full_name=full_name)
 
 
 def _open_retrieval(location: Location, options: Options) -> OwnSet:
@@ -272,7 +276,7 @@ def check_set_name(name: str) -> str:
     if name == AVERAGE:
         raise InputError(f"set name {name!r}: it is that of the average over all sets; choose another")
     if not catalogue().keys().isdisjoint(name.split("+")):
-        raise InputError(f"set name {name!r}: it is that of a published data set; choose another (--set-name)")
+        raise InputError(f"set name {name!r}: it is that of a published data set; {_CHOOSE}")
     return check_name(name, "set")
 
 
@@ -293,6 +297,7 @@ class OwnPairs:
     languages: Languages
 
 
+@of_the_user()
 def load_pairs(source: Source) -> OwnPairs:
     """Read a set of pairs. Raises InputError as `harness.data.corpora.read_pairs`."""
     own = own_set(source)
@@ -308,6 +313,7 @@ def load_pairs(source: Source) -> OwnPairs:
     return OwnPairs(list(sources), list(targets), own.spoken)
 
 
+@of_the_user()
 def load_scored(source: Source) -> STSPairs:
     """Read a set of scored pairs, with scores of any scale.
 
@@ -324,7 +330,7 @@ def load_scored(source: Source) -> STSPairs:
     columns = columns or [*usual_columns(own.languages), _SCORES]
     rows: Iterator[tuple[int, list[str]]]
     if path.name.removesuffix(".gz").endswith(".tsv"):
-        table = tab_rows(path, 3, 3, "sentence TAB sentence TAB score", is_blank_no_row=True)
+        table = tab_rows(path, 3, 3, "sentence TAB sentence TAB score", is_blank_no_row=True, if_more=AS_CSV)
         rows = ((line, fields) for line, fields in table if line > 1 or not is_header(fields, columns))
     else:
         rows = named_rows(path, columns)
@@ -358,7 +364,7 @@ def _refuse_nul(files: Sequence[Path]) -> None:
     for path in files:
         for number, line in enumerate(iter_lines(path), start=1):
             if "\0" in line:
-                raise InputError(f"{path}:{number}: a NUL byte, which is no text (is the file UTF-16?); {REMEDY}")
+                raise FileError(f"{path}:{number}: a NUL byte, which is no text (is the file UTF-16?)")
 
 
 def own_set(source: Source) -> OwnSet:

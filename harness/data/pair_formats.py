@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from harness.core.errors import InputError
-from harness.core.text import DAMAGES, REMEDY, decoded_lines, iter_lines, open_content, parse_number, tab_rows, unpacked
+from harness.core.text import (
+    DAMAGES,
+    FileError,
+    decoded_lines,
+    iter_lines,
+    open_content,
+    parse_number,
+    tab_rows,
+    unpacked,
+)
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -24,6 +33,8 @@ _MEMBER = re.compile(rf"[\w.+-]+\.({LANGUAGE_CODE})-({LANGUAGE_CODE})\.({LANGUAG
 _XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _CODE_ELEMENTS = ("bpt", "ept", "it", "ph", "ut")  # of TMX: mark-up of the original format, no text
 
+AS_CSV = "correct it, or give a table with more columns as .csv, with --columns"
+
 Pairs = Iterator[tuple[str, str]]
 """A sentence and its translation, one by one."""
 
@@ -31,7 +42,8 @@ Pairs = Iterator[tuple[str, str]]
 def read_table(path: Path) -> Pairs:
     """Lines `sentence TAB translation`. Raises InputError at another number of columns; names file and line."""
     return (
-        (fields[0], fields[1]) for _, fields in tab_rows(path, 2, 2, "sentence TAB translation", is_blank_no_row=True)
+        (fields[0], fields[1])
+        for _, fields in tab_rows(path, 2, 2, "sentence TAB translation", is_blank_no_row=True, if_more=AS_CSV)
     )
 
 
@@ -51,7 +63,7 @@ def read_words(path: Path) -> Pairs:
     for number, line in enumerate(iter_lines(path), start=1):
         words = line.split()
         if len(words) != 2:
-            raise InputError(f"{path}:{number}: {len(words)} words, expected 2 (word and translation); {REMEDY}")
+            raise FileError(f"{path}:{number}: {len(words)} words, expected 2 (word and translation)")
         yield words[0], words[1]
 
 
@@ -84,7 +96,7 @@ def aligned(sources: Iterable[str], targets: Iterable[str], names: Sequence[str]
     for number, (source, target) in enumerate(zip_longest(sources, targets), start=1):
         if source is None or target is None:
             short, long = names if source is None else (names[1], names[0])
-            raise InputError(f"{short} has {number - 1} lines, {long} has more: they are not aligned; {REMEDY}")
+            raise FileError(f"{short} has {number - 1} lines, {long} has more: they are not aligned")
         yield source, target
 
 
@@ -95,7 +107,7 @@ def zip_errors(path: Path) -> Iterator[None]:
         yield
     except (*DAMAGES, zipfile.BadZipFile) as error:
         reason = str(error) or type(error).__name__
-        raise InputError(f"{path}: not a zip file that can be read ({reason}); {REMEDY}") from None
+        raise FileError(f"{path}: not a zip file that can be read ({reason})") from None
 
 
 def read_tmx(path: Path, source: str, target: str) -> Pairs:
@@ -147,7 +159,7 @@ def _xml_events(stream: Any, path: Path) -> Iterator[tuple[str, Element]]:
         why = f": not TMX ({error})"
     else:
         return
-    raise InputError(f"{path}{why}; {REMEDY}")
+    raise FileError(f"{path}{why}")
 
 
 def _language(variant: Element) -> str:
@@ -195,7 +207,7 @@ def named_rows(path: Path, columns: Sequence[Sequence[str]]) -> Iterator[tuple[i
         values = [row.get(name) for name in names]
         for name, value in zip(names, values, strict=True):
             if not isinstance(value, str | int | float) or isinstance(value, bool):
-                raise InputError(f"{path}:{number}: no text in column {name!r}; {REMEDY}")
+                raise FileError(f"{path}:{number}: no text in column {name!r}")
         yield number, [str(value) for value in values]
 
 
@@ -226,16 +238,16 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         try:
             fields = next(reader, None)
         except csv.Error as error:
-            raise InputError(f"{path}:{first_line}: not CSV ({error}); {REMEDY}") from None
+            raise FileError(f"{path}:{first_line}: not CSV ({error})") from None
         if fields is None:
             return
         if not header:
             header = fields
             if len(set(header)) < len(header):
-                raise InputError(f"{path}:1: two columns have one name; {REMEDY}")
+                raise FileError(f"{path}:1: two columns have one name")
         elif fields:  # a blank line is no row
             if len(fields) != len(header):
-                raise InputError(f"{path}:{first_line}: {len(fields)} columns, the header has {len(header)}; {REMEDY}")
+                raise FileError(f"{path}:{first_line}: {len(fields)} columns, the header has {len(header)}")
             yield first_line, dict(zip(header, fields, strict=True))
 
 
@@ -247,7 +259,7 @@ def json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             row = msgspec.json.decode(line.encode("utf-8", "surrogatepass"))
         except (msgspec.DecodeError, RecursionError, ValueError) as error:
-            raise InputError(f"{path}:{number}: not JSON ({error}); {REMEDY}") from None
+            raise FileError(f"{path}:{number}: not JSON ({error})") from None
         if not isinstance(row, dict):
-            raise InputError(f"{path}:{number}: no JSON object; {REMEDY}")
+            raise FileError(f"{path}:{number}: no JSON object")
         yield number, row

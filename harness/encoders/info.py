@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import isfinite
@@ -14,6 +14,8 @@ from typing import Any
 
 from harness.core.errors import InputError, MissingExtraError, one_line
 from harness.encoders.containment import contained
+
+_CPU_FIRST = " (for a CPU, PyTorch's build for it first: https://pytorch.org/get-started/locally)"
 
 RunsCode = Callable[["str | None", Mapping[str, str]], bool]
 """Of a location and options, as a spec string has them: whether opening it runs code that they choose, or sends texts
@@ -99,12 +101,19 @@ class EncoderInfo:
             return f'pip install "multilingual-embedding-harness[{self.extra}]"'
         return f"pip install {' '.join(name for name in self.modules if not _is_module(name))}"
 
-    def check_installed(self, label: str) -> None:
-        """Raises MissingExtraError or InputError, in one line that says what to install, if a package is not here."""
+    def check_installed(self, label: str, alias: str = "") -> None:
+        """Raises MissingExtraError or InputError, in one line that says what to install, if a package is not here.
+
+        alias: the encoder's, if it has one: what it needs after that is said, too.
+        """
         if self.is_installed:
             return
         if self.extra:
-            raise MissingExtraError(label, self.extra)
+            first = _CPU_FIRST if "torch" in self.modules and not _is_module("torch") else ""
+            more: list[str] = []
+            with suppress(InputError):  # what it must download cannot be told; it is said when it is tried
+                more = self._steps(alias)[1:] if alias else []
+            raise MissingExtraError(label, self.extra, "".join([first, *(f"; then {step}" for step in more)]))
         raise InputError(f"{label} needs: {self.install_command} (or the packages that have these modules)")
 
     @property
@@ -153,6 +162,9 @@ class EncoderInfo:
 
         Of a kind, what its package needs. Raises InputError where `missing_mb` or `recipe` fails.
         """
+        return "; ".join(self._steps(alias)) or None
+
+    def _steps(self, alias: str) -> list[str]:
         commands = [] if self.is_installed else [self.install_command]
         if self.is_alias and (recipe := self.missing_recipe):
             commands.append(recipe)
@@ -162,7 +174,7 @@ class EncoderInfo:
                 commands[-1] += f" {size}"
             else:
                 commands.append(f"leaderboard encoders --fetch {alias} {size}" if self.fetch else f"a download {size}")
-        return "; ".join(commands) or None
+        return commands
 
 
 def _is_module(name: str) -> bool:

@@ -108,12 +108,15 @@ def check_spec(spec: str | Spec, **defaults: Any) -> CheckedSpec:
         MissingExtraError: a package that it needs is not installed.
     """
     spec = parse_spec(spec) if isinstance(spec, str) else spec
+    if spec.location is None and len(names := spec.head.split(",")) > 1 and {*names} <= {*encoder_names()}:
+        each = " ".join(f"--encoder {name}" for name in names)
+        raise InputError(f"encoder {spec.head!r} is {len(names)} encoders; give each by itself ({each})")
     info, label = encoder_info(spec.head), _label(spec)
     if not spec.location and not info.is_alias:
         raise InputError(f"{label} needs a location: {spec.head}:{info.location_form}")
     if spec.location is not None and not info.is_kind:
         raise InputError(f"encoder {spec.head!r} takes no location (got {spec.location!r})")
-    info.check_installed(label)
+    info.check_installed(label, spec.head if spec.location is None else "")
     with contained():
         factory = info.factory_at(spec.location or info.location)
     types, takes_any = option_types(factory)

@@ -185,6 +185,11 @@ def nothing_left_out(items: Any) -> dict[str, int]:
     return {}
 
 
+def no_remarks(items: Any) -> tuple[str, ...]:
+    """For a task that has nothing to say of the items of a set."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Task:
     """One protocol. A subset (a language pair) is data: a key of what `sources` finds, not a class.
@@ -204,6 +209,8 @@ class Task:
         aggregate: rows -> metrics; needs nothing but the rows.
         count: the number that a record gives as n.
         left_out: how many of what a set holds are not measured, by what they are (`queries without an answer`).
+        remarks: what whoever reads the scores of a set should know of its items, a clause each; said when it is read,
+            kept in the record, and printed below tables.
         sentences: all sentences that are evaluated on in a data directory, so that no student is trained on them; None
             if they are those of another task, or of no data directory.
         averages: which averages the given subsets make complete: name of the average -> its subsets.
@@ -238,6 +245,7 @@ class Task:
     languages: Callable[[str], tuple[str, ...]] = no_languages
     resample: Callable[[Sequence[Rows], str], Sample] | None = None
     left_out: Callable[[Any], Mapping[str, int]] = nothing_left_out
+    remarks: Callable[[Any], Sequence[str]] = no_remarks
     has_sides: bool = False
     is_own: bool = False
     display: Display = Display()

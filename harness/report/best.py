@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import isnan
@@ -15,9 +15,9 @@ from harness.core.names import Subset
 from harness.protocol.described import is_own, metric_of, title_of
 from harness.protocol.languages import comparable, languages_of
 from harness.report.cells import MISSING, p_is
-from harness.report.commands import YOUR_SETS
+from harness.report.commands import sets_options
 from harness.report.detectable import points, reach
-from harness.report.tables import tag_notes
+from harness.report.tables import remarks, tag_notes
 from harness.resampling.power import Spread
 from harness.statistics.best import Answer, Contender
 from harness.statistics.candidates import Facts
@@ -68,6 +68,7 @@ def _closing(question: Question, answers: Sequence[Answer]) -> list[str]:
         closing.append(f"left out: {_listed(f'{name} ({why})' for name, why in question.left_out.items())}")
     closing.append("; ".join(note.plain for note in tag_notes(subset for a in answers for subset in a.subsets)))
     closing += question.notes
+    closing += remarks((r for a in answers for c in a.contenders for r in c.records), with_task=True)
     if any(question.facts[c.encoder].size_bytes is None for answer in answers for c in _shown(answer)[:_ROWS]):
         closing.append(f"{MISSING}: not known; `leaderboard speed` measures speed, size and bytes of a vector")
     lack = [c for answer in answers for c in answer.contenders if c.encoder in answer.without_rows]
@@ -82,11 +83,13 @@ def _shown(answer: Answer) -> list[Contender]:
     return [c for c in answer.contenders if not c.p < answer.alpha]
 
 
-def verdict(answer: Answer, facts: Mapping[str, Facts]) -> str:
-    """What may be said of a task in one sentence."""
+def verdict(answer: Answer, facts: Mapping[str, Facts], left_out: Collection[str] = ()) -> str:
+    """What may be said of a task in one sentence; `left_out`: encoders that are not what was wished for."""
     leader, *others = answer.contenders
     first = f"{leader.encoder} ({leader.value:.1f})"
     if not others:
+        if left_out:
+            return f"of what fits your wishes, only {first} was measured on this: there is nothing to compare it with"
         return f"only {first} was measured on this: there is nothing to compare it with"
     found, alpha = answer.standing, answer.alpha
     equal = [c for c in others if c.encoder in found.equals]
@@ -148,7 +151,8 @@ def rows_commands(question: Question, answers: Iterable[Answer]) -> list[str]:
         if not specs:
             continue
         is_sample = all(Subset.parse(s).is_sample for a in of_kind for s in a.subsets)
-        data = ["--sets", YOUR_SETS] if own else ["--suite", "sample"] if is_sample else []
+        records = [record for a in of_kind for c in a.contenders for record in c.records]
+        data = sets_options(records) if own else ["--suite", "sample"] if is_sample else []
         options = [
             *(("--task", a.task) for a in of_kind),
             *(("--language", code) for code in question.languages),
@@ -169,7 +173,7 @@ def as_json(question: Question, answers: Sequence[Answer]) -> str:
         "subsets": list(question.subsets),
         "results": str(question.results),
         "reference": question.reference or None,
-        "tasks": [_entry(answer, question.facts) for answer in answers],
+        "tasks": [_entry(answer, question.facts, question.left_out) for answer in answers],
         "left_out": dict(question.left_out),
         "notes": list(question.notes),
         "commands": rows_commands(question, answers),
@@ -177,14 +181,14 @@ def as_json(question: Question, answers: Sequence[Answer]) -> str:
     return json_text(content, indent=2)
 
 
-def _entry(answer: Answer, facts: Mapping[str, Facts]) -> dict[str, object]:
+def _entry(answer: Answer, facts: Mapping[str, Facts], left_out: Collection[str]) -> dict[str, object]:
     found = reach(map(Spread, answer.errors), answer.alpha, answer.n_tests)
     return {
         "task": answer.task,
         "metric": answer.metric,
         "subsets": list(answer.subsets),
         "n": answer.n,
-        "answer": verdict(answer, facts),
+        "answer": verdict(answer, facts, left_out),
         # As in tables: with untested encoders these are the best of those that were tested.
         "best": [c.encoder for c in answer.contenders if c.encoder in answer.standing.best],
         "is_tested": bool(answer.n_tests) and not answer.standing.untested,
@@ -233,7 +237,7 @@ def _block(answer: Answer, question: Question) -> list[str]:
     sets = f"mean of {len(answer.subsets)} sets: " if len(answer.subsets) > 1 else ""
     measure = f"{title_of(answer.task)}, {metric.title or metric.heading} x 100"
     head = f"{measure}; {sets}{_listed(answer.subsets)}; {answer.n:,} items"
-    lines = [*_wrapped(head, ""), *_wrapped(verdict(answer, facts), "  ")]
+    lines = [*_wrapped(head, ""), *_wrapped(verdict(answer, facts, question.left_out), "  ")]
     shown = _shown(answer)
     lines += _rows(shown[:_ROWS], facts)
     if more := shown[_ROWS:]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from harness.core import escaping
 from harness.core.names import Subset
@@ -13,7 +13,17 @@ from harness.report.tables import split_sample
 from harness.results.records import Result
 
 YOUR_SETS = "YOUR-SETS.toml"
-"""Stands for the file that lists the user's own sets: records do not say where the files are."""
+"""Stands for the file that lists the user's own sets, where records do not tell how they were given."""
+
+
+def sets_options(results: Iterable[Result]) -> list[str]:
+    """The options that give the sets of these records, which are of the user's own: their files, as far as known."""
+    from harness.data.given import Recorded, options_for
+
+    recorded = [
+        Recorded(r.task, tuple(r.parts or [r.subset]), tuple(r.dataset.files), tuple(r.languages)) for r in results
+    ]
+    return options_for(recorded) or ["--sets", YOUR_SETS]
 
 
 def commands(results: Sequence[Result], tasks: Sequence[str], folder: str, languages: Sequence[str] = ()) -> str:
@@ -31,7 +41,7 @@ def commands(results: Sequence[Result], tasks: Sequence[str], folder: str, langu
     commands = [command for part in parts if part for command in _run_commands(part, tasks, options)]
     block = escaping.code_block("\n".join([*commands, f"leaderboard report {options}"]), "sh")
     objects = ", ".join(sorted({result.encoder for result in results if not result.spec}))
-    if any(is_own(result.task) for result in results):
+    if any(YOUR_SETS in command for command in commands):
         block += f"\n\n{escaping.code(YOUR_SETS)}: a file that lists the sets; `leaderboard run --help` has other ways."
     if languages:
         block += f"\n\nOnly sets on these languages, and English: {escaping.markdown(', '.join(languages))}."
@@ -42,7 +52,9 @@ def _run_commands(part: Sequence[Result], tasks: Sequence[str], options: str) ->
     """A `leaderboard run` for each group of encoders; `part`: of data sets of one kind (published, sample, own)."""
     data = "--suite sample" if Subset.parse(part[0].subset).is_sample else '--data-dir "$HARNESS_DATA"'
     if is_own(part[0].task):
-        data = f"--sets {YOUR_SETS}"
+        # An average adds nothing: it is over sets that are here, too.
+        singles = [result for result in part if not result.parts]
+        data = shlex.join(map(escaping.visible, sets_options(singles or part)))
     commands = []
     for of_group, specs in _groups(part, tasks):
         chosen = [f"--task {shlex.quote(task)}" for task in of_group]

@@ -13,7 +13,7 @@ from harness.report.cells import Cell, Column, Note, Row, Table
 from harness.report.figures import Figures, folded_note, other_language_note
 from harness.report.headlines import one_each, short_column
 from harness.report.speed import Costs, cost_columns
-from harness.report.tables import encoder_labels, missing_note, rank_encoders, split_sample
+from harness.report.tables import encoder_labels, missing_note, rank_encoders, remarks, split_sample
 from harness.report.terminal import plain_text, wrapped
 from harness.results.records import Result
 from harness.results.statistics import Statistics
@@ -82,6 +82,7 @@ class Overview:
             *(Note(text) for text in _stand_ins(keys)),
             *folded_note(self.folded),
             *self._marks,
+            *map(Note, remarks(self.results, with_task=True)),
             *missing_note(table),
             *(note for note in figures.legend() if not note.text.startswith("[low, high]")),
             *([Note(f"no room for: {', '.join(left_out)}; the pages of the tasks have them")] if left_out else []),
@@ -159,6 +160,7 @@ class Overview:
             notes.append(other_language_note().plain)
         notes += [note.plain for note in missing_note(table)]
         notes += _stand_ins(self._keys)
+        notes += remarks(self.results, with_task=True)
         if self._costs:
             notes.append(f"sent./s: sentences a second; MB: on disk; {self._costs.setup}")
             notes += [note.plain for note in self._costs.footnotes]

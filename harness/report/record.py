@@ -13,7 +13,7 @@ from harness.core.errors import InputError, unknown_name
 from harness.core.names import Subset
 from harness.encoders.reduction import Reduced
 from harness.protocol.described import is_own, metric_order, subset_order
-from harness.report.commands import YOUR_SETS
+from harness.report.commands import sets_options
 from harness.results.records import Result
 from harness.results.statistics import Statistics, StatisticsStore
 
@@ -48,21 +48,24 @@ def show_record(results: Iterable[Result], name: str, format: str, root: Path) -
 def command(result: Result, root: Path) -> str | None:
     """The command line that measures a record again into `root`; None if the record names no spec string.
 
-    Of a set of the user's own it names a file that lists the sets (`YOUR_SETS`): records do not say where they are.
+    Of a set of the user's own it names the files, as far as the record tells them, and not where they are.
     """
     if not result.spec:
         return None
     words = ["leaderboard", "run", "--encoder", result.spec, "--task", result.task, "--subset", result.subset]
     if Subset.parse(result.subset).is_sample:
         words += ["--suite", "sample"]
-    if is_own(result.task):
-        words += ["--sets", YOUR_SETS]
+    words += _own_sets(result)
     device = result.hardware.get("device", "cpu")
     if device not in ("cpu", "remote"):  # a server's is not chosen here
         words += ["--device", str(device)]
     if result.threads not in (None, result.hardware.get("cores")):  # they were chosen
         words += ["--threads", str(result.threads)]
     return shlex.join([*words, "--results", str(root), "--fresh"])
+
+
+def _own_sets(result: Result) -> list[str]:
+    return sets_options([result]) if is_own(result.task) else []
 
 
 def as_json(result: Result, statistics: Statistics, root: Path) -> str:
@@ -81,7 +84,7 @@ def as_text(result: Result, statistics: Statistics, root: Path) -> str:
     lines: list[tuple[str, object]] = [
         ("record", str(result.key)),
         ("command", command(result, root) or "none: an encoder object was measured from Python"),
-        ("repeat", shlex.join(["leaderboard", "rerun", str(result.key), "--results", str(root)])),
+        ("repeat", shlex.join(["leaderboard", "rerun", str(result.key), *_own_sets(result), "--results", str(root)])),
         ("measured", result.created or "unknown"),
         ("commit", commit(result)),
         *(
@@ -90,6 +93,7 @@ def as_text(result: Result, statistics: Statistics, root: Path) -> str:
         ),
         ("n", result.n),
         *(("left out", f"{n:,} {what}") for what, n in result.left_out.items()),
+        *(("note", text) for text in result.remarks),
         ("signature", result.signature),
         ("fingerprint", result.fingerprint),
         *((f"of {side}", text) for side, text in (asdict(result.sides) if result.sides else {}).items()),

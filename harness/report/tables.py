@@ -103,6 +103,7 @@ def _board(
         *marks,
         *_legend(table, results),
         *([] if is_turned else _n_note(results)),
+        *map(Note, remarks(results)),
         *([Note(f"{FAILED}: in this run")] if holes else []),
         *([Note(order_note, of=_ordered_by(order_note))] if order_note and len(encoders) > 1 else []),
         *figures.legend("row" if is_turned else "column"),
@@ -264,6 +265,12 @@ def _n_note(results: Sequence[Result]) -> list[Note]:
         return [Note(f"n: {min(by_n):,} to {max(by_n):,} a set")]
     texts = [f"{n:,} ({', '.join(names)})" for n, names in by_n.items()]
     return [Note(f"n: {'; '.join(texts)}")] if texts else []
+
+
+def remarks(results: Iterable[Result], *, with_task: bool = False) -> list[str]:
+    """What the records say of the items of their sets, each once, after the name of the set."""
+    of_sets = ((f"{r.task} {r.subset}" if with_task else r.subset, text) for r in results for text in r.remarks)
+    return [f"{name}: {text}" for name, text in dict.fromkeys(of_sets)]
 
 
 def missing_note(table: Table) -> list[Note]:

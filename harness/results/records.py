@@ -102,6 +102,7 @@ class Result:
         sides: the fingerprints of an encoder that encodes queries and documents differently; `fingerprint` is their
             digest.
         left_out: how many of what the data hold were not measured, by what they are (see the task).
+        remarks: what is to be known of the items, a clause each (see the task); of an average none.
     """
 
     task: Name
@@ -132,6 +133,7 @@ class Result:
     languages: list[Name] = field(default_factory=list)
     sides: Sides | None = None
     left_out: dict[str, Count] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
 
     @property
     def fingerprints(self) -> list[str]:

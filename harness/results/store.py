@@ -18,7 +18,18 @@ from harness.core.schema import read_json
 from harness.encoders.spec import parse_spec
 from harness.results.records import Identity, Result, mean_metrics, name_taken, seconds_of
 
-_OPTIONAL = ("tolerance", "threads", "conditions", "usage", "base", "reduced", "languages", "sides", "left_out")
+_OPTIONAL = (
+    "tolerance",
+    "threads",
+    "conditions",
+    "usage",
+    "base",
+    "reduced",
+    "languages",
+    "sides",
+    "left_out",
+    "remarks",
+)
 """Fields that are written where they hold something: most records have none of them, older records no threads."""
 
 _PARTS = ("records", "rows")

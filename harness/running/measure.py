@@ -169,6 +169,7 @@ class Run:
             created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             languages=list(dict.fromkeys(code for code in source.languages if code)),
             left_out=dict(task.left_out(items)),
+            remarks=list(task.remarks(items)),
             **_how(effort),
             **_made(encoder),
         )
@@ -261,6 +262,7 @@ def _average(task: Task, name: str, parts: Sequence[Result]) -> Result:
         ),
         parts=[part.subset for part in parts],
         languages=list(dict.fromkeys(code for part in parts for code in part.languages)),
+        remarks=[],  # those of the parts are theirs
         left_out=dict(sum((Counter(part.left_out) for part in parts), Counter())),
         zero_vectors=sum(part.zero_vectors for part in parts),
         wall_time_s=round(sum(part.wall_time_s for part in parts), 3),

@@ -116,7 +116,7 @@ def make_plan(
 def _resolve(task: Task, name: str, present: Mapping[str, Source]) -> tuple[str, ...]:
     """The subsets that a name stands for, there or not; none if it is not a name that this task knows."""
     try:
-        return (name,) if name in present else task.resolve(name)
+        return (name,) if name in present else task.averages(present).get(name) or task.resolve(name)
     except InputError:
         return ()
 
@@ -163,8 +163,11 @@ class Items:
     def read(self, plan: Sequence[Planned], progress: Progress | None = None) -> None:
         """Read all that is planned, and say what of it will not be measured. Raises InputError at bad data."""
         for task, source in sets_of(plan):
-            for what, n in task.left_out(self.of(task, source)).items():
+            items = self.of(task, source)
+            for what, n in task.left_out(items).items():
                 (progress or Silent()).note(f"{task.name} {source.subset}: {n:,} {what} left out")
+            for text in task.remarks(items):
+                (progress or Silent()).note(f"{task.name} {source.subset}: {text}")
 
     def of(self, task: Task, source: Source) -> Any:
         """The items of one set. Raises InputError at bad data."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from harness.data.citations import cited
 from harness.data.own import AVERAGE, OwnPairs, load_pairs, own_sources
+from harness.data.remarks import pair_remarks
 from harness.protocol.task import Display, Encode, Metric, OverviewColumn, Rows, Task
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ pairs = Task(
     rows=rows,
     aggregate=aggregate,
     count=lambda pairs: len(pairs.sources),
+    remarks=pair_remarks,
     averages=average_of_all,
     sentences=None,
     resample=sample,

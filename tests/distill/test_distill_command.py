@@ -176,7 +176,7 @@ def test_bad_usage(capsys, arguments, message):
     ("content", "message"),
     [
         ("", "no pairs in it"),
-        ("one\tein\nonly one\n", ":2: 1 columns, expected 2"),
+        ("one\tein\nonly one\n", ":2: 1 column, expected 2"),
         ("one\tein\ntwo\tzwei\n", "2 pairs are too few"),
         (
             "".join(f"number {n}\tdie Zahl {n}\n" for n in range(40)),

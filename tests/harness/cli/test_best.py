@@ -106,11 +106,9 @@ def test_which_is_best_on_my_sets(leaderboard: Leaderboard, mine: Path) -> None:
     untested = leaderboard("best", "--language", "de", "--language", "tr")
     assert "not tested, so none can be called the best" in untested.stdout
     command = untested.stdout.splitlines()[-1].strip()
-    assert command.startswith("leaderboard run --save-rows --results results --sets YOUR-SETS.toml --task pairs ")
+    assert command.startswith("leaderboard run --save-rows --results results --pairs faq.de-tr.tsv --pairs ")
     given = shlex.split(command)[1:]
-    place = given.index("--sets")
-    words = [*given[:place], *SETS, *given[place + 2 :]]
-    assert leaderboard(*words).returncode == 0
+    assert leaderboard(*given).returncode == 0
     (again,) = answer(leaderboard, "--language", "de", "--language", "tr")["tasks"]
     assert again["is_tested"] and again["best"] == pairs["best"]
 
@@ -150,6 +148,9 @@ def test_the_results_of_this_checkout(leaderboard: Leaderboard) -> None:
     for one in small["tasks"][0]["encoders"]:
         assert one["size_bytes"] <= 1e8 and one["sentences_per_s"] >= 500
     assert small["left_out"]
+    one = answer(leaderboard, "--task", "tatoeba", "--subset", "deu", "--licence", "CC-BY-NC-*", *results)
+    assert [each["encoder"] for each in one["tasks"][0]["encoders"]] == ["student"]
+    assert one["tasks"][0]["answer"].startswith("of what fits your wishes, only student (")
 
 
 def test_wrong_questions(leaderboard: Leaderboard, tmp_path: Path) -> None:

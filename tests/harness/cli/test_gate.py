@@ -225,6 +225,10 @@ def test_names_that_are_empty_and_limits_that_limit_nothing(results: Path, capsy
         (("old", "fine", "--max-slowdown", "inf"), "--max-slowdown"),
         (("old", "fine", "--resamples", "1000001"), "--resamples"),
         (("results/old", "--reference", "old"), "are the same results"),
+        (
+            ("chargrams?name=new", "--reference", "old"),
+            "to judge the new one: leaderboard gate old 'chargrams?name=new'",
+        ),
     ]:
         assert gate(*arguments) == 2, arguments
         assert words in capsys.readouterr().err

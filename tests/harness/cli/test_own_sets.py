@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -120,3 +122,70 @@ def test_a_data_directory_with_sets_of_my_own_is_told_how_to_give_them(
     ):
         message = one_line_error(leaderboard("run", "--encoder", "chargrams", "--data-dir", folder))
         assert expected in message
+
+
+@pytest.mark.slow
+def test_repeats_and_headers_are_said_wherever_their_scores_stand(
+    leaderboard: Leaderboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = ["German\tEnglish\n", *(f"{de}\t{en}\n" for de, en in [*PAIRS[:10], *PAIRS[:6]])]
+    Path("faq.de-en.tsv").write_text("".join(lines), "utf-8")
+    Path("clean.de-en.tsv").write_text("".join(lines[1:11]), "utf-8")
+    pairs = ("--pairs", "faq.de-en.tsv", "--pairs", "clean.de-en.tsv")
+    done = leaderboard("run", *pairs, *ENCODERS)
+    remarks = [
+        "the first pair (German, English) looks like a header",
+        "17 pairs, but 11 different source and 11 different",
+    ]
+    record, clean, average = (
+        {r["subset"]: r for r in records_of(tmp_path, "chargrams")}[n] for n in ("faq", "clean", "avg")
+    )
+    assert len(record["remarks"]) == 2 and "remarks" not in clean and "remarks" not in average
+    assert leaderboard("report", "--html", "board.html").returncode == 0
+    places = {
+        "run": done.stderr,
+        "run's tables": done.stdout,
+        "show": leaderboard("show").stdout,
+        "show --task": leaderboard("show", "--task", "pairs").stdout,
+        "show --record": leaderboard("show", "--record", "chargrams/pairs/faq").stdout,
+        "best": leaderboard("best").stdout,
+        "the task's page": Path("results/pairs.md").read_text("utf-8"),
+        "the board": Path("board.html").read_text("utf-8"),
+    }
+    for place, text in places.items():
+        for remark in remarks:
+            assert remark in " ".join(text.split()), (place, text)
+        assert "10 pairs, but" not in text
+
+
+@pytest.mark.slow
+def test_what_is_printed_to_repeat_a_measurement_runs_as_it_is(
+    leaderboard: Leaderboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for lang, pairs in (("de", PAIRS[:20]), ("tr", PAIRS[20:])):
+        Path(f"faq.en-{lang}.tsv").write_text("".join(f"{en}\t{de}\n" for de, en in pairs), "utf-8")
+    Path("shop.tsv").write_text("".join(f"{en}\t{de}\n" for de, en in PAIRS), "utf-8")
+    both = ("--pairs", "faq.en-de.tsv", "--pairs", "faq.en-tr.tsv")
+    assert leaderboard("run", *both, *ENCODERS).returncode == 0
+    for subset in ("faq.en-de", "faq.en-tr", "avg"):
+        shown = leaderboard("show", "--record", f"chargrams/pairs/{subset}").stdout.splitlines()
+        for line in shown[1:3]:
+            done = leaderboard(*shlex.split(line.partition("leaderboard ")[2]))
+            assert done.returncode == 0, (line, done.stderr)
+    message = one_line_error(leaderboard("rerun", "chargrams/pairs/faq.en-de"))
+    assert message.endswith("give --pairs faq.en-de.tsv --set-name faq.en-de")
+
+    # Without the files, what is stored is compared all the same.
+    for file in tmp_path.glob("faq.*"):
+        file.unlink()
+    for asked in (("--task", "pairs"), ("--subset", "faq.en-tr"), ("--task", "pairs", "--subset", "faq.en-tr")):
+        done = leaderboard("compare", "chargrams", "small", *asked, "--resamples", "1000", "--format", "json")
+        assert done.returncode == 0, done.stderr
+        sets = {one["subset"] for one in json.loads(done.stdout)["differences"]}
+        assert sets == ({"faq.en-tr"} if "--subset" in asked else {"faq.en-de", "faq.en-tr", "avg"})
+    assert "unknown subset 'other'" in one_line_error(leaderboard("compare", "chargrams", "small", "--subset", "other"))
+    shutil.rmtree(tmp_path / "results/rows/small")
+    message = one_line_error(leaderboard("compare", "chargrams", "small", "--task", "pairs"))
+    assert message.startswith("small has no stored rows") and "--pairs" in message

@@ -13,7 +13,8 @@ import harness.core.text
 from harness.core.errors import InputError
 from harness.data.beir import load_retrieval
 from harness.data.languages import standard_language
-from harness.data.own import Options, load_pairs, load_scored, open_set, own_data, read_sets
+from harness.data.own import Options, load_pairs, load_scored, open_set, own_data
+from harness.data.set_files import read_sets
 
 Write = Callable[[str, str], Path]
 DE_TR = Options(languages=("de", "tr"))
@@ -201,7 +202,7 @@ def test_scored_pairs_with_names_of_columns(write: Write, name: str, text: str) 
 
 @pytest.mark.parametrize("name", ["tatoeba", "mine+sts17"])
 def test_the_name_of_a_published_set_is_refused(write: Write, name: str) -> None:
-    with pytest.raises(InputError, match=r"published data set.*--set-name"):
+    with pytest.raises(InputError, match=r"published data set; rename the file, or .*--set-name.*several.*--sets"):
         open_set("pairs", write(f"{name}.de-tr.tsv", "eins\tbir\n"))
 
 
@@ -240,7 +241,14 @@ PAIRS, SCORED = "de-tr.tsv", "s.de-tr.tsv"
 @pytest.mark.parametrize(
     ("kind", "name", "text", "message"),
     [
-        ("pairs", "a.de-tr.tsv", "eins\tbir\nzwei\n", r"a\.de-tr\.tsv:2: 1 columns, expected 2"),
+        (
+            "pairs",
+            "a.de-tr.tsv",
+            "eins\tbir\nzwei\n",
+            r"a\.de-tr\.tsv:2: 1 column, expected 2 \(sentence TAB translation\); separate the columns by tabs$",
+        ),
+        ("pairs", "a.de-tr.tsv", "1\teins\tbir\n", r":1: 3 columns, .*give a table with more columns as \.csv, with"),
+        ("scored", "a.de-tr.tsv", "1\teins\tbir\t1\n", r":1: 4 columns, .*give a table with more columns as \.csv"),
         ("pairs", "a.de-tr.tsv", "", r"a\.de-tr\.tsv: no pairs"),
         ("pairs", "a.de-xx.tsv", "a\tb\n", "'xx' is no code of ISO 639"),
         ("pairs", "a.tsv", "a\tb\n", "does not tell the languages; .* or give --src-lang and --trg-lang"),
@@ -338,9 +346,23 @@ def test_a_fifo_in_place_of_a_file_of_sets_is_not_waited_for(tmp_path: Path) -> 
         read_sets(tmp_path / "sets.toml")
 
 
+def test_two_files_of_one_name_are_told_apart_by_their_languages(write: Write, tmp_path: Path) -> None:
+    german, turkish = (write(f"questions.en-{lang}.tsv", "a\tb\n") for lang in ("de", "tr"))
+    other, scored = write("faq.en-de.tsv", "a\tb\n"), write("a/questions.en-de.tsv", "a\tb\t1\n")
+    sets = [*(open_set("pairs", path) for path in (german, turkish, other)), open_set("scored", scored)]
+    names = ["questions.en-de", "questions.en-tr", "faq", "questions"]
+    found = own_data(sets)
+    assert [each.subset for each in found.sets] == [each.dataset for each in found.sets] == names
+    assert [each.subset for each in own_data(sets[1:]).sets] == ["questions", "faq", "questions"]
+    # A name that the user gave stays.
+    write("sets.toml", '[questions]\nkind = "pairs"\nfiles = ["questions.en-tr.tsv"]\n')
+    given = [open_set("pairs", german), *read_sets(tmp_path / "sets.toml")]
+    assert [each.subset for each in own_data(given).sets] == ["questions.en-de", "questions"]
+
+
 def test_two_sets_of_one_name_are_refused(write: Write) -> None:
     one, other = (open_set("pairs", write(f"{folder}/faq.de-tr.tsv", "a\tb\n")) for folder in "ab")
-    with pytest.raises(InputError, match="both called faq"):
+    with pytest.raises(InputError, match=r"both called faq.de-tr; rename one of them, or name them in a file of sets"):
         own_data([one, other])
 
 

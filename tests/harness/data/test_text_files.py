@@ -59,7 +59,7 @@ def test_bad_bytes_name_file_and_line(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     raw = b"good\nalso good\nb\xe4d\n"
     path.write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
-    message = r"a\.txt(\.gz)?:3: not UTF-8 \(byte 0xe4 at byte 2 of the line\); correct it, or if"
+    message = r"a\.txt(\.gz)?:3: not UTF-8 \(byte 0xe4 at byte 2 of the line\); convert it \(iconv .* NEW\), or if"
     with pytest.raises(InputError, match=message):
         read_lines(path)
 

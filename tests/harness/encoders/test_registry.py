@@ -3,6 +3,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from typing import Literal, Optional, Union
 
 import numpy as np
@@ -186,6 +187,8 @@ def test_options_are_converted(plug_in):
         ("plug-kind:/a/..", "cannot name a folder; add name="),
         ("plug-plain?name=a/b", "cannot name a folder; add name="),
         ("plug-module", "'plug-module' needs: pip install no_such_module_a.inner .or the packages that have these mod"),
+        ("plug-plain,plug-module", "is 2 encoders; give each by itself .--encoder plug-plain --encoder plug-module.$"),
+        ("plug-plain,other", "unknown encoder 'plug-plain,other'; did you mean"),
         ("plug-broken", "'plug-broken' .plug_in_broken:x. cannot be imported: OSError: no licence found$"),
         ("plug-exits", "cannot be imported: SystemExit: 1$"),
         ("plug-gone", "cannot be imported: AttributeError"),
@@ -408,3 +411,22 @@ def test_a_package_that_leaves_is_not_installed(tmp_path, monkeypatch):
     (tmp_path / "leaving_package.py").write_text("raise SystemExit(0)")
     monkeypatch.syspath_prepend(tmp_path)
     assert not EncoderInfo(print, "x", "x", modules=("leaving_package.inner",)).is_installed
+
+
+def test_all_that_an_encoder_needs_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(location: str | None) -> float:
+        raise OSError("no disk")
+
+    monkeypatch.setattr("harness.encoders.info._is_module", lambda name: name == "sys")
+    info = EncoderInfo(
+        dict, "x", "torch", extra="torch", modules=("torch",), missing_mb=lambda location: 1900.0, fetch=dict
+    )
+    first = 'big needs: pip install "multilingual-embedding-harness[torch]"'
+    with pytest.raises(MissingExtraError) as failed:
+        info.check_installed("big", "big")
+    text = str(failed.value)
+    assert text.startswith(first) and text.endswith("; then leaderboard encoders --fetch big (1,900 MB)")
+    assert "PyTorch's build for it first" in text
+    with pytest.raises(MissingExtraError) as failed:
+        replace(info, modules=("numba",), missing_mb=fails).check_installed("big", "big")
+    assert str(failed.value) == first
