@@ -33,7 +33,7 @@ def _cost(one: Measurement, is_alike: bool, is_of_scores: bool) -> dict[str, Any
     many, alone = one.cell("own"), one.cell("alone")
     return {
         "speed": _spread(many.sentences_per_s if many else None),
-        "ms": _short(alone.ms) if alone else None,
+        "ms": alone.ms if alone else None,
         "load": _spread(figure(one.load_s)),
         "memory": _spread(figure(one.memory_mb)),
         "size": one.size_bytes,
@@ -49,9 +49,4 @@ def _cost(one: Measurement, is_alike: bool, is_of_scores: bool) -> dict[str, Any
 
 def _spread(known: Figure | None) -> list[float] | None:
     """Median, lowest and highest."""
-    return [_short(value) for value in known] if known else None
-
-
-def _short(value: float) -> float:
-    """Four significant digits: repeats differ by more."""
-    return float(f"{value:.4g}")
+    return list(known) if known else None

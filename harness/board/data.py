@@ -17,19 +17,21 @@ objects with keys, since a page of many encoders has tens of thousands of number
   known).
 - `ranks`: of real data and of the bundled sample, the overall ranks by encoder, and the columns that they are of.
 
-Scores have four decimals, as many as the stored intervals; `leaderboard show --format csv` has all digits.
+Scores have four decimals, as many as the stored intervals, or more (see `harness.board.numbers`); `leaderboard show
+--format csv` has all digits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isnan, nan
+from math import nan
 from shlex import quote
 from typing import Any
 
 from harness.board.costs import costs
-from harness.board.pairs import P_DIGITS, all_pairs
+from harness.board.numbers import number
+from harness.board.pairs import P_DIGITS, P_PRINTED, all_pairs
 from harness.board.records import Records
 from harness.board.verdicts import against_zero, best_of, order, verdict
 from harness.core.names import Subset
@@ -46,6 +48,7 @@ from harness.protocol.described import (
 )
 from harness.protocol.languages import is_made_for, languages_of
 from harness.protocol.task import Task
+from harness.report.cells import digits_of
 from harness.report.figures import shortened
 from harness.report.headlines import one_each
 from harness.report.tables import footnotes, is_floor, split_sample
@@ -201,18 +204,11 @@ def _cell(board: Board, key: Key, result: Result, places: Mapping[str, int], rec
     )
     return [
         places[result.encoder],
-        round(result.metrics[metric], _DIGITS),
-        number(low, _DIGITS),
-        number(high, _DIGITS),
+        *(number(value, _DIGITS, digits_of(known.kind)) for value in (result.metrics[metric], low, high)),
         flags,
-        number(nan if p is None else p, P_DIGITS),
+        number(nan if p is None else p, P_DIGITS, P_PRINTED),
         records.place(result, board),
     ]
-
-
-def number(value: float, digits: int) -> float | None:
-    """A rounded number; None for NaN, which JSON does not have."""
-    return None if isnan(value) else round(value, digits)
 
 
 def _encoder(name: str, results: Sequence[Result], facts: Facts, notes: Sequence[str]) -> dict[str, Any]:
@@ -236,7 +232,9 @@ def _task(name: str, shown: Shown) -> dict[str, Any]:
 
 def _ranks(found: OverallRanks, places: Mapping[str, int], labels: Mapping[Key, str]) -> dict[str, Any]:
     return {
-        "by_encoder": {places[name]: [round(number, 2) for number in rank] for name, rank in found.ranks.items()},
+        "by_encoder": {
+            places[name]: [number(value, 2, digits_of("rank")) for value in rank] for name, rank in found.ranks.items()
+        },
         "columns": [labels[key] for key in found.keys],
     }
 

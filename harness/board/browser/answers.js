@@ -96,7 +96,7 @@ function drawCheapest(column, leader) {
   const smallest = least(sized, (cell) => cell.of.cost.size);
   const shortest = least(short, bytes);
   const parts = [
-    ...line("fastest", fastest, fastest && `${count(fastest.of.cost.speed[0])} sentences/s`),
+    ...line("fastest", fastest, fastest && `${figure(fastest.of.cost.speed[0])} sentences/s`),
     ...line("smallest", smallest, smallest && size(smallest.of.cost.size)),
     ...line("shortest vectors", shortest, shortest && `${count(bytes(shortest))} bytes`),
   ];

@@ -118,7 +118,9 @@ function showNumber(encoder, column) {
 function showEncoder(encoder) {
   const { cost } = encoder;
   const range = (known, unit) =>
-    known && `${count(known[0])} ${unit}` + (known[1] < known[2] ? ` [${count(known[1])}, ${count(known[2])}]` : "");
+    known &&
+    `${figure(known[0])} ${unit}` +
+      (known[1] < known[2] ? ` [${figure(known[1], known[0])}, ${figure(known[2], known[0])}]` : "");
   const headlines = ofData().filter((column) => column.headline && column.of.has(encoder.place));
   showDialog(
     encoder.name,
@@ -136,7 +138,7 @@ function showEncoder(encoder) {
         ],
         ["licence of the weights", encoder.licence],
         ["speed", cost?.speed && range(cost.speed, "sentences/s")],
-        ["one text", cost?.ms != null && `${cost.ms.toPrecision(2)} ms`],
+        ["one text", cost?.ms != null && `${cost.ms < 10 ? Number(cost.ms.toPrecision(2)) : count(cost.ms)} ms`],
         ["load", cost && range(cost.load, "s")],
         ["memory", cost && range(cost.memory, "MB")],
         ["on disk", cost?.size != null && size(cost.size)],

@@ -1,6 +1,6 @@
 // The table: encoders in rows, scores in columns, what encoders cost at the end.
 const COSTS = [
-  { id: "cost:speed", text: "sentences/s", of: (cost) => cost.speed?.[0], print: count, needsAlike: true },
+  { id: "cost:speed", text: "sentences/s", of: (cost) => cost.speed?.[0], print: figure, needsAlike: true },
   { id: "cost:size", text: "on disk", of: (cost) => cost.size, print: size },
   { id: "cost:bytes", text: "bytes a vector", of: (cost) => cost.bytes, print: count },
 ];
@@ -193,8 +193,8 @@ function row(encoder, columns, n, isVariant) {
         element(
           "span",
           { class: "plainnum" },
-          rank.length ? rank[0].toFixed(1) : MISSING,
-          rank.length ? element("small", {}, `[${rank[1].toFixed(1)}, ${rank[2].toFixed(1)}]`) : "",
+          rank.length ? fixed(rank[0], 1) : MISSING,
+          rank.length ? element("small", {}, `[${fixed(rank[1], 1)}, ${fixed(rank[2], 1)}]`) : "",
         ),
       ),
     ...columns.map((column) => scoreCell(column, encoder, column === chosen)),

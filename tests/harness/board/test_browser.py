@@ -22,14 +22,18 @@ from boards import SCORES, full_records, shown, statistics_of, variants
 from browsers import BROWSERS, a_browser
 from hostile import HOSTILE
 from result_records import record, sts
+from speeds import measurement
 
 from harness import charts
 from harness.board.data import Shown
 from harness.board.page import Options, page
 from harness.core.escaping import visible
 from harness.report.entries import long_form
+from harness.report.figures import Figures
 from harness.report.long import csv_text
+from harness.report.speed import cost_columns
 from harness.results.statistics import Entry, Statistics, digest
+from harness.statistics.board import Board
 
 pytestmark = pytest.mark.slow
 
@@ -259,6 +263,40 @@ def test_sorting(opened: Any) -> None:
     assert len(seen.heads()) == n
     seen.page.locator('#table th[data-sort="sts17/avg-same/spearman"] button').click()
     assert seen.names() == sorted(SCORES, key=lambda name: -SCORES[name])
+
+
+def test_numbers_have_the_digits_of_pythons_tables(opened: Any, tmp_path: Path) -> None:
+    """Just between two, or so once they are rounded to four decimals; and on binary numbers below and above a half."""
+    values = [97.25, 97.75, 0.25, 61.849996, 61.850004, 61.35, 61.45, 3.949951, 8.05]
+    results = [
+        record(f"e{n}", "sts17", subset, {"spearman": value})
+        for n, value in enumerate(values)
+        for subset in ("en-en", "es-es")
+    ]
+    results += [
+        record(
+            f"e{n}", "language-bias", "ten", {"expected": value, "actual": value, "difference": value / 100 - 0.0025}
+        )
+        for n, value in enumerate(values)
+    ]
+    measured = [measurement(f"e{n}", 1 / value) for n, value in enumerate([13067.4, 65.85, 8.25, 99.96])]
+    made = Shown(results, statistics_of(results), measured)
+    costs = cost_columns([f"e{n}" for n in range(4)], results, measured)
+    seen = opened(written(tmp_path, made, Options()), "#task=sts17")
+    for task, subset, metric in (("sts17", "en-en", "spearman"), ("language-bias", "ten", "difference")):
+        figures = Figures(Board(results, made.statistics))
+        seen.page.select_option("#task", task)
+        place = max(n for n, head in enumerate(seen.heads()) if head == subset)  # the difference is the last
+        for name in (f"e{n}" for n in range(len(values))):
+            cell = figures.cell(name, (task, subset, metric))
+            row = seen.page.locator("#table tbody tr", has=seen.page.locator(f'button.name[title^="{name}"]'))
+            texts = row.locator("td").nth(place).inner_text().replace("\u2212", "-").split("\n")
+            assert texts == [cell.text, cell.interval_text], name
+            if name in [f"e{n}" for n in range(4)]:
+                speed, _, _, disk, *_ = [cell.text for cell in costs.cells(name)]
+                n_scores = len(seen.heads()) - 3
+                assert row.locator("td").nth(n_scores).inner_text() == speed
+                assert row.locator("td").nth(n_scores + 1).inner_text() == f"{disk} MB"
 
 
 def test_filters_and_the_address(opened: Any, file: Path) -> None:
