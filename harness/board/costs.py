@@ -8,10 +8,11 @@ from typing import Any
 from harness.report.speed import setup_text
 from harness.results.records import Result
 from harness.speed.store import Figure, Measurement, choose, figure
+from harness.statistics.candidates import HOW_TO_MEASURE
 
 
 def costs(results: Sequence[Result], measured: Iterable[Measurement], places: Mapping[str, int]) -> dict[str, Any]:
-    """`setup`: the machine that most were measured on; `by_encoder`: by encoder's place, what it costs.
+    """`hint`: how to measure what is not known; `setup`: the machine that most were measured on; `by_encoder`: by encoder's place, what it costs.
 
     `alike`: whether speed and memory were measured as most others were; only such are compared. `scores`: whether the
     weights are those of the scores. Speeds are of two sentences each, many at a time.
@@ -19,6 +20,7 @@ def costs(results: Sequence[Result], measured: Iterable[Measurement], places: Ma
     fingerprints = {(result.encoder, result.fingerprint) for result in results}
     chosen, usual = choose((one for one in measured if one.encoder in places), fingerprints)
     return {
+        "hint": f"`leaderboard speed` measures it ({HOW_TO_MEASURE})",
         "setup": setup_text(usual) if usual else "",
         "by_encoder": {
             places[name]: _cost(

@@ -56,7 +56,7 @@ from harness.results.records import Result
 from harness.results.statistics import Statistics
 from harness.speed.store import Measurement
 from harness.statistics.board import Board, Key
-from harness.statistics.candidates import Facts, facts_of
+from harness.statistics.candidates import Facts, allows_commercial_use, facts_of
 from harness.statistics.ranks import OverallRanks, overall_ranks
 
 BEST, OTHER_LANGUAGE, UNTESTED, TESTED, RESAMPLED = 1, 2, 4, 8, 16
@@ -168,8 +168,9 @@ def _column(
         "subset": subset,
         "metric": metric,
         "heading": known.heading,
-        "label": headline or f"{title_of(task)} {subset} {known.heading}",
+        "label": headline or f"{title_of(task)} {known.heading} {subset}",
         "name": described(task).display.names.get(base, ""),
+        "direction": _direction(key, results),
         "kind": known.kind,
         "ranked": known.is_ranked,
         "main": known.is_main,
@@ -187,6 +188,15 @@ def _column(
         "quoted": quote(subset) if quote(subset) != subset else "",
     }
     return {name: value for name, value in column.items() if value is not False and value not in (None, "", [])}
+
+
+def _direction(key: Key, results: Sequence[Result]) -> list[str]:
+    """From which language to which one a score of own pairs is; empty: of no direction, or not known."""
+    task, subset, metric = key
+    said = {tuple(result.languages or ()) for result in results}
+    if not is_own(task) or is_average(subset) or len(said) != 1 or len(pair := [*said.pop()]) != 2:
+        return []
+    return pair if metric.endswith("_src_trg") else pair[::-1] if metric.endswith("_trg_src") else []
 
 
 def _cell(board: Board, key: Key, result: Result, places: Mapping[str, int], records: Records) -> list[Any]:
@@ -220,6 +230,7 @@ def _encoder(name: str, results: Sequence[Result], facts: Facts, notes: Sequence
         "reduced": [reduced.dim, reduced.quantize, reduced.vector_bytes] if reduced else None,
         "floor": is_floor(name, results),
         "licence": facts.licence,
+        "commercial": allows_commercial_use(facts.licence) if facts.licence else None,
         "languages": sorted(facts.languages) if facts.languages else None,
         "notes": [text.removeprefix(f"{name}: ") for text in notes],
     }

@@ -16,7 +16,7 @@ function drawChoice() {
   options($("lang"), [["", "all languages"], ...entries], state.lang);
   // Below its task a score needs no name of it.
   const text = ({ label, subset, heading, name }) =>
-    (state.task ? `${subset} ${heading}` : label) + (name ? ` (${name})` : "");
+    (state.task ? `${heading} ${subset}` : label) + (name ? ` (${name})` : "");
   options(
     $("set"),
     shownColumns()
@@ -105,7 +105,7 @@ function drawCheapest(column, leader) {
     "cheap",
     parts.length
       ? element("dl", { class: "cheap" }, ...parts)
-      : element("p", {}, ...withCode("What these cost is not known; `leaderboard speed` measures it.")),
+      : element("p", {}, ...withCode(`What these cost is not known; ${data.costs.hint}.`)),
     element(
       "p",
       { class: "notes" },

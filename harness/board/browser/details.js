@@ -136,7 +136,7 @@ function showEncoder(encoder) {
             .filter(Boolean)
             .join(": "),
         ],
-        ["licence of the weights", encoder.licence],
+        ["licence of the weights", encoder.licence && titleOf({ ...encoder, name: "" }).replace(", ", "")],
         ["speed", cost?.speed && range(cost.speed, "sentences/s")],
         ["one text", cost?.ms != null && `${cost.ms < 10 ? Number(cost.ms.toPrecision(2)) : count(cost.ms)} ms`],
         ["load", cost && range(cost.load, "s")],

@@ -33,6 +33,9 @@ function commonName(code) {
   }
 }
 
+// What a set is called beside its code: by the data set, or from which language to which one the user's own pairs are.
+for (const column of data.columns) column.name ??= column.direction?.map(languageName).join(" \u2192 ");
+
 // element("td", {class: "number", onclick: f}, "text", node, ...)
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);

@@ -136,6 +136,10 @@ function scoreCell(column, encoder, isChosen) {
   );
 }
 
+// What a pointer that rests on a name is told.
+const titleOf = ({ name, licence, commercial }) =>
+  licence ? `${name}, ${licence}${commercial === false ? ": not free for commercial use" : ""}` : name;
+
 function costCell(cost, encoder) {
   const of = encoder.cost;
   const value = cost.id === "cost:bytes" && encoder.reduced ? encoder.reduced[2] : of && cost.of(of);
@@ -179,7 +183,7 @@ function row(encoder, columns, n, isVariant) {
         { class: "encoder" },
         element(
           "button",
-          { type: "button", class: "name", "data-encoder": encoder.place, title: encoder.name },
+          { type: "button", class: "name", "data-encoder": encoder.place, title: titleOf(encoder) },
           encoder.name,
         ),
         fold,
@@ -301,12 +305,16 @@ function drawLegend(columns, { roots, variants }) {
   const tags = [...new Set(columns.map((column) => column.tag).filter(Boolean))];
   const isBest = flags & BEST;
   const levels = levelsOf(columns);
+  const closed = roots
+    .filter((encoder) => encoder.commercial === false)
+    .map(({ name, licence }) => `${name} (${licence})`);
   $("key").replaceChildren(
     ...[
       isBest && element("span", { class: "swatch" }, "best"),
       isBest && ": the best, or not significantly worse. ",
       levels && `[low, high]: ${levels} interval. `,
       flags & OTHER_LANGUAGE && "\u2020: the encoder was not made for this language. ",
+      closed.length && `Not free for commercial use, by the licence of the weights: ${closed.join(", ")}. `,
       "Click a number for the command that repeats it.",
     ].filter(Boolean),
   );
@@ -321,6 +329,8 @@ function drawLegend(columns, { roots, variants }) {
     flags & OTHER_LANGUAGE && "\u2020 On a language that the encoder was not made for; an average, on one or more.",
     ...tags.map((tag) => `${tag}: ${data.tags[tag]}.`),
     ...[...new Map(averages.map((column) => [column.task + column.subset, column])).values()].map(averageText),
+    columns.some((column) => column.heading.includes("src->trg")) &&
+      "src->trg: from the first language of the pairs to the second; trg->src: back.",
     columns.some(isDifference) &&
       "Language-bias differences are not ranked: higher is not better. Sorted, the nearest to zero comes first.",
     data.costs.setup &&

@@ -299,6 +299,40 @@ def test_numbers_have_the_digits_of_pythons_tables(opened: Any, tmp_path: Path) 
                 assert row.locator("td").nth(n_scores + 1).inner_text() == f"{disk} MB"
 
 
+def test_who_may_not_be_used_commercially_is_named_with_the_licence(opened: Any, tmp_path: Path) -> None:
+    results = [sts(name, "en-en", 50.0 + n, spec=name) for n, name in enumerate(("student", "muse", "own"))]
+    seen = opened(written(tmp_path, Shown(results, statistics_of(results), []), Options()))
+    said = "Not free for commercial use, by the licence of the weights: student (CC-BY-NC-4.0). "
+    assert said in seen.page.inner_text("#key")
+    buttons = seen.page.locator("#table button.name")
+    titles = {buttons.nth(n).get_attribute("title") for n in range(3)}
+    assert titles == {"student, CC-BY-NC-4.0: not free for commercial use", "muse, Apache-2.0", "own"}
+    seen.page.locator("#table button.name", has_text="student").click()
+    assert "CC-BY-NC-4.0: not free for commercial use" in seen.page.inner_text("#details")
+    seen.page.keyboard.press("Escape")
+    seen.page.fill("#find", "muse")
+    assert "commercial" not in seen.page.inner_text("#key")
+    # What they cost is not known: how to measure it, and how long that takes.
+    assert "leaderboard speed measures it (about a minute" in seen.page.inner_text("#cheap")
+
+
+def test_own_pairs_name_their_languages_and_have_charts(opened: Any, tmp_path: Path) -> None:
+    metrics = {"accuracy_src_trg": 50.0, "accuracy_trg_src": 40.0}
+    results = [record(name, "pairs", "faq", metrics, "p", languages=["en", "tr"]) for name in ("good", "poor")]
+    measured = [measurement(name, 0.001 + n) for n, name in enumerate(("good", "poor"))]
+    seen = opened(written(tmp_path, Shown(results, statistics_of(results), measured), Options()), "#lang=tr")
+    seen.page.wait_for_selector("#cost-speed svg")
+    assert "Own pairs src->trg faq." in seen.page.inner_text("#cost-note")
+    lines = [text.split("\n") for text in seen.texts("#table thead tr:nth-child(2) th")]
+    assert [line[1:] for line in lines[:2]] == [
+        ["src->trg", "English \u2192 Turkish"],
+        ["trg->src", "Turkish \u2192 English"],
+    ]
+    assert "Own pairs trg->src faq (Turkish \u2192 English)" in seen.texts("#set option")
+    assert "Turkish (tr)" in seen.texts("#lang option"), "a language keeps its own name"
+    assert seen.console == []
+
+
 def test_filters_and_the_address(opened: Any, file: Path) -> None:
     seen = opened()
     seen.page.locator("#find").press_sequentially("oo")

@@ -101,6 +101,21 @@ def test_a_spec_that_looks_like_the_option_stays_whole() -> None:
     assert line == [f"leaderboard run --encoder '{spec}' --task sts17", " --results results --fresh"]
 
 
+def test_own_pairs_say_from_which_language_to_which_and_have_one_name() -> None:
+    metrics = {"accuracy_src_trg": 50.0, "accuracy_trg_src": 40.0, "xsim_trg_src": 60.0}
+    sets = {"turkish": ["en", "tr"], "german": ["en", "de"]}
+    results = [record("a", "pairs", name, metrics, "p", languages=codes) for name, codes in sets.items()]
+    results += [record("a", "pairs", "avg", metrics, "p", parts=list(sets), languages=["en", "de", "tr"])]
+    results += [record("a", "pairs", "unknown", metrics, "p")]
+    made = board_data(shown(results))
+    found = {(c["subset"], c["metric"]): c for c in made["columns"]}
+    assert found["turkish", "accuracy_src_trg"]["direction"] == ["en", "tr"]
+    assert found["turkish", "xsim_trg_src"]["direction"] == ["tr", "en"]
+    assert not any("direction" in c for (subset, _), c in found.items() if subset in ("avg", "unknown"))
+    labels = {subset: found[subset, "accuracy_src_trg"]["label"] for subset in ("avg", "turkish")}
+    assert labels == {"avg": "Own pairs src->trg avg", "turkish": "Own pairs src->trg turkish"}
+
+
 def test_columns_say_their_languages(data: dict[str, Any]) -> None:
     assert column(data, "tatoeba", "tur", "accuracy_xx_en")[0]["languages"] == ["en", "tr"]
     assert column(data, "tatoeba", "tur", "accuracy_xx_en")[0]["name"] == "Turkish"
