@@ -12,7 +12,8 @@ from harness.statistics.candidates import HOW_TO_MEASURE
 
 
 def costs(results: Sequence[Result], measured: Iterable[Measurement], places: Mapping[str, int]) -> dict[str, Any]:
-    """`hint`: how to measure what is not known; `setup`: the machine that most were measured on; `by_encoder`: by encoder's place, what it costs.
+    """`setup`: the machine that most were measured on; `by_encoder`: by encoder's place, what it costs; `hint`: how to
+    measure what is not known.
 
     `alike`: whether speed and memory were measured as most others were; only such are compared. `scores`: whether the
     weights are those of the scores. Speeds are of two sentences each, many at a time.

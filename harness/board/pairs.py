@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from math import isnan, nan
+from math import nan
 from typing import Any
 
 from harness.board.numbers import number

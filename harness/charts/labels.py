@@ -87,7 +87,7 @@ def place(
 
 
 def _anywhere(text: str, x: float, y: float, taken: list[Box], width: float, height: float) -> Label | None:
-    """The nearest free place to the left or to the right, which is then taken; a line leads to the text's nearer end."""
+    """The nearest free place to the left or to the right, which is then taken; a line leads to the nearer end."""
     wide = text_width(text)
     steps = range(-_FAR, _FAR + 1, _STEP)
     offsets = sorted(((dx, dy) for dx in steps if dx for dy in steps), key=lambda offset: (hypot(*offset), offset))

@@ -146,7 +146,7 @@ def test_it_asks_for_nothing_and_says_nothing(opened: Any, file: Path) -> None:
     seen.page.select_option("#task", "tatoeba")
     seen.page.select_option("#lang", "tr")
     said = seen.page.inner_text("#cost-note")
-    assert "tur xx->en has no chart, since single sets have none; Tatoeba xx->en avg-all has one." in said
+    assert "xx->en tur has no chart, since single sets have none; Tatoeba xx->en avg-all has one." in said
     assert seen.page.locator("#cost svg >> visible=true").count() == 0
     # The chart by language has the answers' encoders, and the chosen language in bold.
     seen.page.wait_for_selector("#languages-chart svg text[font-weight=bold]:text-is('Turkish')")
@@ -188,10 +188,10 @@ def test_the_score_of_a_task_stays_with_a_language(opened: Any, file: Path) -> N
     chosen = seen.page.locator("#set option:checked")
     assert seen.page.locator("#table th.chosen").count() == 0  # rows stand by the overall rank
     seen.page.select_option("#task", "tatoeba")
-    assert chosen.inner_text() == "avg-all xx->en"
+    assert chosen.inner_text() == "xx->en avg-all"
     assert "4 sets" not in seen.page.inner_text("#shown") and "3 sets" in seen.page.inner_text("#shown")
     seen.page.select_option("#lang", "tr")
-    assert chosen.inner_text() == "tur xx->en (Turkish)"
+    assert chosen.inner_text() == "xx->en tur (Turkish)"
     tinted = seen.page.locator("#table th.chosen")
     assert tinted.get_attribute("data-sort") == "tatoeba/tur/accuracy_xx_en"
     assert tinted.get_attribute("aria-sort") == "descending"
@@ -204,7 +204,7 @@ def test_the_score_of_a_task_stays_with_a_language(opened: Any, file: Path) -> N
     assert seen.names() == ["fast", "good", "poor"]
     seen.page.select_option("#set", "tatoeba/tur/accuracy_en_xx")
     seen.page.select_option("#lang", "kab")
-    assert chosen.inner_text().startswith("kab en->xx (") and seen.hidden("#lost")
+    assert chosen.inner_text().startswith("en->xx kab (") and seen.hidden("#lost")
     assert seen.page.inner_text("#lang option:checked") == chosen.inner_text()[12:-1] + " (kab)"
     seen.page.select_option("#task", "language-bias")
     assert "no set on Kabyle alone: all languages are shown" in seen.page.inner_text("#lost")

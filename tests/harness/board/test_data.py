@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from boards import SCORES, P, full_records, shown, statistics_of, variants
-from result_records import sts
+from result_records import record, sts
 from speeds import measurement
 
 from harness.board import pairs as pairs_of
