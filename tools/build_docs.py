@@ -42,6 +42,13 @@ def make_board(file: Path) -> None:
     run(sys.executable, "-m", "typer", "tools/commands.py", "run", *report)
 
 
+def on_site(text: str) -> str:
+    """A page whose links to what the repository has lead to the pages that are made of it for the site."""
+    for source, made in (("performance.md", "performance.md"), ("README.md", "board.html")):
+        text = text.replace(f"](../results/{source}", f"]({made}")
+    return text
+
+
 def outside(text: str) -> str:
     """A page from elsewhere: its links to files that the site does not have become plain text."""
 
@@ -55,10 +62,8 @@ def outside(text: str) -> str:
 def main() -> None:
     shutil.rmtree(PAGES, ignore_errors=True)
     shutil.copytree(ROOT / "docs", PAGES)
-    for page in PAGES.glob(
-        "*.md"
-    ):  # in the repository these links lead to the sources of the pages that are made below
-        page.write_text(page.read_text("utf-8").replace("](../results/performance.md", "](performance.md"), "utf-8")
+    for page in PAGES.glob("*.md"):
+        page.write_text(on_site(page.read_text("utf-8")), "utf-8")
     (PAGES / "reference" / "commands.md").write_text(commands_page(), "utf-8")
     for name, source in (("performance.md", "results/performance.md"), ("changes.md", "CHANGELOG.md")):
         (PAGES / name).write_text(outside((ROOT / source).read_text("utf-8")), "utf-8")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.board.numbers import number
 from harness.board.records import Places
 from harness.report.tables import split_sample
 from harness.results.records import Result
 from harness.results.statistics import Statistics
 from harness.tasks.joining_page import COST_LIMIT, SHIFT_LIMIT, joinings, paint
 
-_DIGITS = 2
+_DIGITS, _PRINTED = 2, 1
 
 
 def biases(
@@ -28,9 +29,9 @@ def biases(
     """
     paints: Places[tuple[str, ...]] = Places()
 
-    def painted(values: Sequence[float], limit: float) -> list[list[float]]:
+    def painted(values: Sequence[float], limit: float) -> list[list[float | None]]:
         return [
-            [round(value, _DIGITS), paints.of(paint(value, limit) + paint(value, limit, is_dark=True))]
+            [number(value, _DIGITS, _PRINTED), paints.of(paint(value, limit) + paint(value, limit, is_dark=True))]
             for value in values
         ]
 

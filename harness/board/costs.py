@@ -8,10 +8,12 @@ from typing import Any
 from harness.report.speed import setup_text
 from harness.results.records import Result
 from harness.speed.store import Figure, Measurement, choose, figure
+from harness.statistics.candidates import HOW_TO_MEASURE
 
 
 def costs(results: Sequence[Result], measured: Iterable[Measurement], places: Mapping[str, int]) -> dict[str, Any]:
-    """`setup`: the machine that most were measured on; `by_encoder`: by encoder's place, what it costs.
+    """`setup`: the machine that most were measured on; `by_encoder`: by encoder's place, what it costs; `hint`: how to
+    measure what is not known.
 
     `alike`: whether speed and memory were measured as most others were; only such are compared. `scores`: whether the
     weights are those of the scores. Speeds are of two sentences each, many at a time.
@@ -19,6 +21,7 @@ def costs(results: Sequence[Result], measured: Iterable[Measurement], places: Ma
     fingerprints = {(result.encoder, result.fingerprint) for result in results}
     chosen, usual = choose((one for one in measured if one.encoder in places), fingerprints)
     return {
+        "hint": f"`leaderboard speed` measures it ({HOW_TO_MEASURE})",
         "setup": setup_text(usual) if usual else "",
         "by_encoder": {
             places[name]: _cost(
@@ -33,7 +36,7 @@ def _cost(one: Measurement, is_alike: bool, is_of_scores: bool) -> dict[str, Any
     many, alone = one.cell("own"), one.cell("alone")
     return {
         "speed": _spread(many.sentences_per_s if many else None),
-        "ms": _short(alone.ms) if alone else None,
+        "ms": alone.ms if alone else None,
         "load": _spread(figure(one.load_s)),
         "memory": _spread(figure(one.memory_mb)),
         "size": one.size_bytes,
@@ -49,9 +52,4 @@ def _cost(one: Measurement, is_alike: bool, is_of_scores: bool) -> dict[str, Any
 
 def _spread(known: Figure | None) -> list[float] | None:
     """Median, lowest and highest."""
-    return [_short(value) for value in known] if known else None
-
-
-def _short(value: float) -> float:
-    """Four significant digits: repeats differ by more."""
-    return float(f"{value:.4g}")
+    return list(known) if known else None

@@ -17,19 +17,21 @@ objects with keys, since a page of many encoders has tens of thousands of number
   known).
 - `ranks`: of real data and of the bundled sample, the overall ranks by encoder, and the columns that they are of.
 
-Scores have four decimals, as many as the stored intervals; `leaderboard show --format csv` has all digits.
+Scores have four decimals, as many as the stored intervals, or more (see `harness.board.numbers`); `leaderboard show
+--format csv` has all digits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isnan, nan
+from math import nan
 from shlex import quote
 from typing import Any
 
 from harness.board.costs import costs
-from harness.board.pairs import P_DIGITS, all_pairs
+from harness.board.numbers import number
+from harness.board.pairs import P_DIGITS, P_PRINTED, all_pairs
 from harness.board.records import Records
 from harness.board.verdicts import against_zero, best_of, order, verdict
 from harness.core.names import Subset
@@ -46,6 +48,7 @@ from harness.protocol.described import (
 )
 from harness.protocol.languages import is_made_for, languages_of
 from harness.protocol.task import Task
+from harness.report.cells import digits_of
 from harness.report.commands import YOUR_SETS, sets_options
 from harness.report.figures import shortened
 from harness.report.headlines import one_each
@@ -54,7 +57,7 @@ from harness.results.records import Result
 from harness.results.statistics import Statistics
 from harness.speed.store import Measurement
 from harness.statistics.board import Board, Key
-from harness.statistics.candidates import Facts, facts_of
+from harness.statistics.candidates import Facts, allows_commercial_use, facts_of
 from harness.statistics.ranks import OverallRanks, overall_ranks
 
 BEST, OTHER_LANGUAGE, UNTESTED, TESTED, RESAMPLED = 1, 2, 4, 8, 16
@@ -170,8 +173,9 @@ def _column(
         "subset": subset,
         "metric": metric,
         "heading": known.heading,
-        "label": headline or f"{title_of(task)} {subset} {known.heading}",
+        "label": headline or f"{title_of(task)} {known.heading} {subset}",
         "name": described(task).display.names.get(base, ""),
+        "direction": _direction(key, results),
         "kind": known.kind,
         "ranked": known.is_ranked,
         "main": known.is_main,
@@ -191,6 +195,15 @@ def _column(
     return {name: value for name, value in column.items() if value is not False and value not in (None, "", [])}
 
 
+def _direction(key: Key, results: Sequence[Result]) -> list[str]:
+    """From which language to which one a score of own pairs is; empty: of no direction, or not known."""
+    task, subset, metric = key
+    said = {tuple(result.languages or ()) for result in results}
+    if not is_own(task) or is_average(subset) or len(said) != 1 or len(pair := [*said.pop()]) != 2:
+        return []
+    return pair if metric.endswith("_src_trg") else pair[::-1] if metric.endswith("_trg_src") else []
+
+
 def _cell(board: Board, key: Key, result: Result, places: Mapping[str, int], records: Records) -> list[Any]:
     metric = key[2]
     known, standing = metric_of(key[0], metric), board.standing(key)
@@ -206,18 +219,11 @@ def _cell(board: Board, key: Key, result: Result, places: Mapping[str, int], rec
     )
     return [
         places[result.encoder],
-        round(result.metrics[metric], _DIGITS),
-        number(low, _DIGITS),
-        number(high, _DIGITS),
+        *(number(value, _DIGITS, digits_of(known.kind)) for value in (result.metrics[metric], low, high)),
         flags,
-        number(nan if p is None else p, P_DIGITS),
+        number(nan if p is None else p, P_DIGITS, P_PRINTED),
         records.place(result, board),
     ]
-
-
-def number(value: float, digits: int) -> float | None:
-    """A rounded number; None for NaN, which JSON does not have."""
-    return None if isnan(value) else round(value, digits)
 
 
 def _encoder(name: str, results: Sequence[Result], facts: Facts, notes: Sequence[str]) -> dict[str, Any]:
@@ -229,6 +235,7 @@ def _encoder(name: str, results: Sequence[Result], facts: Facts, notes: Sequence
         "reduced": [reduced.dim, reduced.quantize, reduced.vector_bytes] if reduced else None,
         "floor": is_floor(name, results),
         "licence": facts.licence,
+        "commercial": allows_commercial_use(facts.licence) if facts.licence else None,
         "languages": sorted(facts.languages) if facts.languages else None,
         "notes": [text.removeprefix(f"{name}: ") for text in notes],
     }
@@ -243,7 +250,9 @@ def _task(name: str, shown: Shown) -> dict[str, Any]:
 
 def _ranks(found: OverallRanks, places: Mapping[str, int], labels: Mapping[Key, str]) -> dict[str, Any]:
     return {
-        "by_encoder": {places[name]: [round(number, 2) for number in rank] for name, rank in found.ranks.items()},
+        "by_encoder": {
+            places[name]: [number(value, 2, digits_of("rank")) for value in rank] for name, rank in found.ranks.items()
+        },
         "columns": [labels[key] for key in found.keys],
     }
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from math import isnan, nan
+from math import nan
 from typing import Any
 
+from harness.board.numbers import number
 from harness.protocol.described import metric_of
 from harness.results.records import Result
 from harness.statistics.board import Board, Key, holm
 
 MOST = 200_000
 """Tests that a page has at most: first those of the columns over all tasks, then those of the others."""
-P_DIGITS = 6
+P_DIGITS, P_PRINTED = 6, 3
 
 
 def all_pairs(columns: Sequence[tuple[Board, Key, bool]], results: Sequence[Sequence[Result]]) -> list[Any]:
@@ -40,5 +41,5 @@ def _pairs(board: Board, metric: str, results: Sequence[Result]) -> dict[str, An
     if all(p is None for p in tests):
         return None
     corrected = holm([nan if p is None else p for p in tests])
-    texts = [None if isnan(p) else round(p, P_DIGITS) for p in corrected]
+    texts = [number(p, P_DIGITS, P_PRINTED) for p in corrected]
     return {"p": texts, "n": sum(p is not None for p in texts)}

@@ -12,6 +12,8 @@ HEIGHT = TEXT + 2
 _NARROW, _WIDE = frozenset("iljtfrI.,:;'|!()[] -"), frozenset("mwMW@%")
 _GAP = 8
 _DISTANCES = (0, 8, 18, 30, 44)
+_FEW, _FAR, _STEP = 12, 120, 6
+"""Where names are few, each has a place somewhere around: how far at most, and pixels between the places tried."""
 
 
 class Box(NamedTuple):
@@ -54,7 +56,7 @@ def text_width(text: str) -> float:
 def place(
     points: Sequence[tuple[str, float, float]], obstacles: Iterable[Box], width: float, height: float
 ) -> list[Label | None]:
-    """The places of names in a chart of this size; None where there is no room.
+    """The places of names in a chart of this size; None where there is no room. Few names are put further away.
 
     Args:
         points: name, x and y; earlier ones are placed first.
@@ -78,7 +80,26 @@ def place(
             if found:
                 break
         labels.append(found)
+    if len(points) <= _FEW:
+        for n, (text, x, y) in enumerate(points):
+            labels[n] = labels[n] or _anywhere(text, x, y, taken, width, height)
     return labels
+
+
+def _anywhere(text: str, x: float, y: float, taken: list[Box], width: float, height: float) -> Label | None:
+    """The nearest free place to the left or to the right, which is then taken; a line leads to the nearer end."""
+    wide = text_width(text)
+    steps = range(-_FAR, _FAR + 1, _STEP)
+    offsets = sorted(((dx, dy) for dx in steps if dx for dy in steps), key=lambda offset: (hypot(*offset), offset))
+    for dx, dy in offsets:
+        middle = y + dy
+        align, left = ("left", x + dx) if dx > 0 else ("right", x + dx - wide)
+        box = Box(left, middle - HEIGHT / 2, left + wide, middle + HEIGHT / 2)
+        is_inside = box.left >= 2 and box.top >= 2 and box.right <= width - 2 and box.bottom <= height - 2
+        if is_inside and not any(box.meets(other) for other in taken):
+            taken.append(box)
+            return Label(text, x + dx, middle, align, True)
+    return None
 
 
 def _is_nearer(others: Iterable[tuple[float, float]], own: tuple[float, float], box: Box) -> bool:

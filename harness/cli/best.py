@@ -95,7 +95,7 @@ def best(
     from harness.results.joined import named_results, with_reference
     from harness.results.selection import select
     from harness.statistics.best import answer
-    from harness.statistics.candidates import MEASURABLE, Wishes, facts_of
+    from harness.statistics.candidates import HOW_TO_MEASURE, MEASURABLE, Wishes, facts_of
 
     if reference is None:
         joined, asked_for = named_results(encoders or [], results, lambda: results_folder(None))
@@ -107,7 +107,8 @@ def best(
     names, left_out = Wishes(size, min_speed, licence or "").choose(facts)
     if not names:
         reasons = ", ".join(f"{name} ({why})" for name, why in left_out.items())
-        hint = "; `leaderboard speed` measures sizes and speeds" if MEASURABLE & {*left_out.values()} else ""
+        is_measurable = MEASURABLE & {*left_out.values()}
+        hint = f"; `leaderboard speed` measures sizes and speeds ({HOW_TO_MEASURE})" if is_measurable else ""
         raise InputError(f"no encoder is what you wish for: {reasons}{hint}")
     everything = [record for record in full if record.encoder in names]
     chosen, _ = select(everything, task=task or ())

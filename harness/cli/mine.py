@@ -305,7 +305,7 @@ def mine(
                 report_json=report_json,
                 has_filters=bool(filters),
             )
-        protocol = f"k:{neighbours}|margin:{margin.value}|retrieval:{retrieval.value}|backend:{progress.backend}"
+        protocol = f"k:{neighbours}|margin:{margin.value}|retrieval:{retrieval.value}|backend:{progress.results_of}"
         if sampling is not None:  # of the pairs that may be written, which are filtered once
             kept, left_out = job.select(mined, texts, job.Choice(), filters)
             told = "|".join([protocol.rpartition("|")[0], *filtering.protocol])

@@ -50,6 +50,11 @@ class MiningWatcher:
         self._first = self._last_said = clock()
         self.backend = ""
 
+    @property
+    def results_of(self) -> str:
+        """By what the pairs are found: all exact backends, and neighbours that a job kept, give the same ones."""
+        return self.backend if self.backend == "faiss" else "exact"
+
     def note(self, message: str) -> None:
         """Prints a line."""
         line = terminal(message)  # an encoder's messages hold what they like

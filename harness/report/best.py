@@ -20,7 +20,7 @@ from harness.report.detectable import points, reach
 from harness.report.tables import remarks, tag_notes
 from harness.resampling.power import Spread
 from harness.statistics.best import Answer, Contender
-from harness.statistics.candidates import Facts
+from harness.statistics.candidates import HOW_TO_MEASURE, Facts
 
 _WIDTH = 100
 _LISTED, _ROWS = 6, 3
@@ -56,8 +56,11 @@ def text(question: Question, answers: Sequence[Answer]) -> str:
     lines = [line for answer in answers for line in _block(answer, question)]
     for part in _closing(question, answers):
         lines += _wrapped(part, "")
+    # The tests of single sets are stored with the results, those of any mean of them are not.
+    means = [answer.subsets[-1] for answer in answers if answer.without_rows and len(answer.subsets) > 1]
+    try_one = f" (one set alone may be: --subset {shlex.quote(means[0])})" if means else ""
     for command in rows_commands(question, answers):
-        lines += ["not tested for want of per-item rows; this makes them:", f"  {command}"]
+        lines += [f"not tested for want of per-item rows{try_one}; this makes them:", f"  {command}"]
     return terminal("\n".join(lines))
 
 
@@ -70,7 +73,9 @@ def _closing(question: Question, answers: Sequence[Answer]) -> list[str]:
     closing += question.notes
     closing += remarks((r for a in answers for c in a.contenders for r in c.records), with_task=True)
     if any(question.facts[c.encoder].size_bytes is None for answer in answers for c in _shown(answer)[:_ROWS]):
-        closing.append(f"{MISSING}: not known; `leaderboard speed` measures speed, size and bytes of a vector")
+        closing.append(
+            f"{MISSING}: not known; `leaderboard speed` measures speed, size and bytes of a vector ({HOW_TO_MEASURE})"
+        )
     lack = [c for answer in answers for c in answer.contenders if c.encoder in answer.without_rows]
     if objects := sorted({c.encoder for c in lack if not c.records[0].spec}):
         remedy = 'evaluate(..., save_rows="npz") keeps them'

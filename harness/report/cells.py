@@ -57,9 +57,14 @@ class Cell:
     def _number(self, value: float) -> str:
         if self.kind == "count":
             return f"{value:,.0f}"
-        digits = _DIGITS.get(self.kind, 1)
+        digits = digits_of(self.kind)
         value = round(value, digits) + 0.0  # prints -0.04 as 0.0, not as -0.0
         return f"{value:{'+' if self.kind in ('difference', 'gain') else ''}.{digits}f}"
+
+
+def digits_of(kind: str) -> int:
+    """Decimals of a number that is printed. Of two that are as near, the one that ends in an even digit is printed."""
+    return _DIGITS.get(kind, 1)
 
 
 @dataclass(frozen=True)

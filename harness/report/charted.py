@@ -16,6 +16,7 @@ from harness.data.families import family
 from harness.protocol.described import (
     described,
     is_average,
+    is_own,
     metric_of,
     metric_order,
     overview_columns,
@@ -31,6 +32,8 @@ from harness.statistics.board import Board, Key
 from harness.statistics.candidates import Facts
 
 _FEWEST_ENCODERS, _FEWEST_SETS, _MOST_SETS = 2, 3, 130
+_MOST_OWN = 12
+"""Sets of the user's own that have a chart each; published ones are drawn by their averages."""
 _MANY = 25
 """Sets of a task that does not say itself from how many on they are many; then languages stand in families."""
 
@@ -84,7 +87,7 @@ class LanguageChart:
 
 
 def cost_charts(results: Sequence[Result], board: Board, facts: Mapping[str, Facts]) -> list[CostChart]:
-    """Charts of the ranked numbers of the front page, and of averages by main metrics.
+    """Charts of the ranked numbers of the front page, and of averages and the user's own sets by main metrics.
 
     The first is of the number that most encoders have; of several, of that by which the task orders encoders.
 
@@ -101,6 +104,11 @@ def cost_charts(results: Sequence[Result], board: Board, facts: Mapping[str, Fac
         for metric in result.metrics
         if is_average(result.subset) and metric_of(result.task, metric).is_main
     ]
+    for task in filter(is_own, task_order(result.task for result in full)):
+        of_task = [result for result in full if result.task == task]
+        sets = subset_order(task, (result.subset for result in of_task if not is_average(result.subset)))[:_MOST_OWN]
+        measured = metric_order(task, (metric for result in of_task for metric in result.metrics))
+        keys += [(task, subset, metric) for subset in sets for metric in measured if metric_of(task, metric).is_main]
     ranked = [key for key in dict.fromkeys(keys) if metric_of(key[0], key[2]).is_ranked]
     n_of = Counter((r.task, r.subset, metric) for r in full for metric in r.metrics)
     headlines = {key for _, key in one_each(full)}

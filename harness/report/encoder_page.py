@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import isnan
 
 from harness.core import escaping
@@ -21,11 +22,11 @@ from harness.report.figures import Figures, shortened
 from harness.report.headlines import one_each
 from harness.report.markdown import markdown
 from harness.report.provenance import provenance
-from harness.report.speed import setup_text
+from harness.report.speed import disk_cell, figure_cell, ms_cell, setup_text
 from harness.report.tables import split_sample, tag_notes
 from harness.results.records import Result
 from harness.results.statistics import Statistics
-from harness.speed.store import figure
+from harness.speed.store import Figure, figure
 from harness.statistics.board import Board, Key
 from harness.statistics.candidates import Facts
 
@@ -100,14 +101,14 @@ def _card(facts: Facts, specs: Sequence[str]) -> Table:
         *([("spec", _code(spec)) for spec in specs] or [("spec", Cell("measured through the Python API"))]),
         ("languages", Cell(" ".join(sorted(facts.languages)) if facts.languages else None)),
         ("licence", Cell(facts.licence)),
-        ("MB on disk", Cell(None if facts.size_bytes is None else facts.size_bytes / 1e6, "score")),
+        ("MB on disk", disk_cell(facts.size_bytes)),
         ("parameters", Cell(one.n_parameters if one else None, "count")),
         ("dimensions", Cell(one.dim if one else None, "count")),
         ("bytes of a vector", Cell(facts.vector_bytes, "count")),
         ("most tokens", Cell(one.max_length if one else None, "count")),
-        ("sentences/s", Cell(many.sentences_per_s.median if many else None, "count")),
-        ("ms for one text alone", Cell(alone.ms if alone else None, shown=f"{alone.ms:.2g}" if alone else "")),
-        ("MB of memory, peak", Cell(memory.median if memory else None, "count")),
+        ("sentences/s", _without_range(many.sentences_per_s if many else None)),
+        ("ms for one text alone", ms_cell(alone.ms if alone else None)),
+        ("MB of memory, peak", _without_range(memory)),
         ("measured on", Cell(setup_text(one) if one else None)),
     ]
     rows = [Row((Cell(name), cell)) for name, cell in lines]
@@ -117,6 +118,10 @@ def _card(facts: Facts, specs: Sequence[str]) -> Table:
         Note("sentences/s: of two sentences each, many at a time"),
     )
     return Table("Card", columns, tuple(rows), notes)
+
+
+def _without_range(known: Figure | None) -> Cell:
+    return replace(figure_cell(known), interval=None)
 
 
 def _code(text: str) -> Cell:

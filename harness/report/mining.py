@@ -62,6 +62,9 @@ def advice_table(advice: Advice, margin: str = "ratio", *, has_filters: bool = F
         bar = "#" * min(_BAR, max(round(_BAR * n / longest), n > 0))
         rows.append(Row((threshold, Cell(entry["pairs"], "count"), *figures, Cell(bar))))
     notes = ["Precision, recall and F1 are expected, from the scores alone: judge a sample (--sample) to know."]
+    notes.append(
+        "Recall: of the translations among the mined pairs; those in the files that were not mined do not count."
+    )
     if advice.threshold is not None:
         notes.append(
             f"Suggested threshold: {advice.threshold:g} (about {advice.n_correct:,.0f} translations are expected among "

@@ -19,6 +19,7 @@ from harness.results.records import Result
 from harness.results.statistics import Statistics
 from harness.speed.store import Measurement
 from harness.statistics.board import Board, Key
+from harness.statistics.candidates import facts_of, not_commercial
 from harness.statistics.ranks import OverallRanks, overall_ranks
 
 WIDTH = 100
@@ -83,6 +84,7 @@ class Overview:
             *folded_note(self.folded),
             *self._marks,
             *map(Note, remarks(self.results, with_task=True)),
+            *self._licence_note,
             *missing_note(table),
             *(note for note in figures.legend() if not note.text.startswith("[low, high]")),
             *([Note(f"no room for: {', '.join(left_out)}; the pages of the tasks have them")] if left_out else []),
@@ -176,6 +178,13 @@ class Overview:
         tasks = ", ".join(task_order(result.task for result in self.results))
         notes.append(f"more: leaderboard show --task NAME ({tasks}), or --full for all")
         return notes
+
+    @property
+    def _licence_note(self) -> list[Note]:
+        """Names the encoders that a company may not use."""
+        found = not_commercial(facts_of(self.results, self.measured))
+        named = ", ".join(f"{name} ({licence})" for name, licence in found.items())
+        return [Note(f"not free for commercial use, by the licence of the weights: {named}")] if named else []
 
     @property
     def _title(self) -> str:

@@ -87,7 +87,7 @@ def _speeds(measured: Sequence[Measurement]) -> Table:
             cells = [one.cell(way, length, batch) for length in _LENGTHS]
             medium = cells[1]
             label = "one text" if way == "alone" else f"{batch or 'all'} (its own)" if way == "own" else str(batch)
-            speeds = [_figure_cell(speed.sentences_per_s if speed else None) for speed in cells]
+            speeds = [figure_cell(speed.sentences_per_s if speed else None) for speed in cells]
             characters = Cell(medium.characters_per_s if medium else None, "count")
             times = one.times(_first(one, measured), way, _size(way, batch))
             rows.append(Row((Cell(one.encoder), Cell(label), *speeds, characters, _times_cell(times))))
@@ -114,10 +114,10 @@ def _sizes(measured: Sequence[Measurement]) -> Table:
     for one in measured:
         cells = [
             Cell(one.encoder),
-            _figure_cell(figure(one.load_s), "score"),
-            _figure_cell(figure(one.memory_mb)),
-            *([_figure_cell(figure(one.device_memory_mb))] if on_device else []),
-            _disk(one),
+            figure_cell(figure(one.load_s), "score"),
+            figure_cell(figure(one.memory_mb)),
+            *([figure_cell(figure(one.device_memory_mb))] if on_device else []),
+            disk_cell(one.size_bytes),
             Cell(one.n_parameters, "count"),
             Cell(one.dim, "count"),
             Cell(one.vector_bytes, "count"),
@@ -140,7 +140,8 @@ def _sizes(measured: Sequence[Measurement]) -> Table:
     return Table("Memory and size", tuple(columns), tuple(rows), notes)
 
 
-def _figure_cell(known: Figure | None, kind: CellKind | None = None) -> Cell:
+def figure_cell(known: Figure | None, kind: CellKind | None = None) -> Cell:
+    """A speed, or a size in MB, with its range: whole numbers from 100 on, one decimal below."""
     if known is None:
         return Cell(None)
     kind = kind or ("count" if known.median >= 100 else "score")
@@ -165,8 +166,14 @@ def _times_cell(times: Figure | None) -> Cell:
     return Cell(times.median, shown=middle if low == high else f"{middle} [{low}, {high}]")
 
 
-def _disk(one: Measurement) -> Cell:
-    size = None if one.size_bytes is None else one.size_bytes / _MB
+def ms_cell(ms: float | None) -> Cell:
+    """Milliseconds: two digits below 10, whole numbers from there on."""
+    return Cell(None) if ms is None else Cell(ms, shown=f"{ms:.2g}" if ms < 10 else f"{ms:,.0f}")
+
+
+def disk_cell(size_bytes: int | None) -> Cell:
+    """The MB of an encoder's files, as `figure_cell` has them."""
+    size = None if size_bytes is None else size_bytes / _MB
     return Cell(size, "count" if size is None or size >= 100 else "score")
 
 
@@ -251,10 +258,10 @@ class Costs:
         if one is None:
             return tuple(Cell(None) for _ in self.columns)
         many, alone = one.cell("own"), one.cell("alone")
-        speed = _figure_cell(many.sentences_per_s if many else None)
-        ms = Cell(alone.ms, shown=f"{alone.ms:.2g}" if alone.ms < 10 else f"{alone.ms:,.0f}") if alone else Cell(None)
-        memory = _figure_cell(figure(one.memory_mb))
-        cells = (speed, ms, memory, _disk(one), Cell(one.dim, "count"), Cell(one.vector_bytes, "count"))
+        speed = figure_cell(many.sentences_per_s if many else None)
+        ms = ms_cell(alone.ms if alone else None)
+        memory = figure_cell(figure(one.memory_mb))
+        cells = (speed, ms, memory, disk_cell(one.size_bytes), Cell(one.dim, "count"), Cell(one.vector_bytes, "count"))
         return tuple(replace(cell, interval=None) for cell in cells)
 
 

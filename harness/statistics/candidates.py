@@ -19,6 +19,9 @@ _NO_SIZE, _NO_SPEED = "size not known", "speed not known"
 MEASURABLE = frozenset({_NO_SIZE, _NO_SPEED})
 """Reasons for which `leaderboard speed` is the remedy."""
 
+HOW_TO_MEASURE = "about a minute for a fast encoder; `--repeats 1` is quicker"
+"""How long `leaderboard speed` takes, wherever it is named as the remedy."""
+
 COMMERCIAL = "commercial"
 """In place of an SPDX identifier: all that allow commercial use."""
 
@@ -101,6 +104,11 @@ def _info(spec: str) -> EncoderInfo | None:
         return encoder_info(parsed.head) if parsed and parsed.location is None else None
     except HarnessError:
         return None
+
+
+def not_commercial(facts: Mapping[str, Facts]) -> dict[str, str]:
+    """By encoder, the licence of its weights, where that is known and not one of those that allow commercial use."""
+    return {name: of.licence for name, of in facts.items() if of.licence and not allows_commercial_use(of.licence)}
 
 
 @dataclass(frozen=True)

@@ -120,6 +120,6 @@ pairs = Task(
         "score instead of the cosine.",
         subsets=("avg",),
         ranking=("avg",),
-        overview=(OverviewColumn("accuracy_src_trg", "pairs src->trg", ("avg",), "pairs"),),
+        overview=(OverviewColumn("accuracy_src_trg", "Own pairs src->trg", ("avg",), "own pairs"),),
     ),
 )

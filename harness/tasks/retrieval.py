@@ -108,6 +108,6 @@ retrieval = Task(
         "An encoder may have one prompt for queries and another one for documents.",
         subsets=("avg",),
         ranking=("avg",),
-        overview=(OverviewColumn("ndcg_at_10", "retrieval nDCG@10", ("avg",), "retrieval"),),
+        overview=(OverviewColumn("ndcg_at_10", "Own retrieval nDCG@10", ("avg",), "own retrieval"),),
     ),
 )

@@ -29,6 +29,6 @@ scored = Task(
         "average ranks on ties).",
         subsets=("avg",),
         ranking=("avg",),
-        overview=(OverviewColumn("spearman", "scored", ("avg",)),),
+        overview=(OverviewColumn("spearman", "Own scored pairs", ("avg",), "own scored"),),
     ),
 )

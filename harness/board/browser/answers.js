@@ -16,7 +16,7 @@ function drawChoice() {
   options($("lang"), [["", "all languages"], ...entries], state.lang);
   // Below its task a score needs no name of it.
   const text = ({ label, subset, heading, name }) =>
-    (state.task ? `${subset} ${heading}` : label) + (name ? ` (${name})` : "");
+    (state.task ? `${heading} ${subset}` : label) + (name ? ` (${name})` : "");
   options(
     $("set"),
     shownColumns()
@@ -96,7 +96,7 @@ function drawCheapest(column, leader) {
   const smallest = least(sized, (cell) => cell.of.cost.size);
   const shortest = least(short, bytes);
   const parts = [
-    ...line("fastest", fastest, fastest && `${count(fastest.of.cost.speed[0])} sentences/s`),
+    ...line("fastest", fastest, fastest && `${figure(fastest.of.cost.speed[0])} sentences/s`),
     ...line("smallest", smallest, smallest && size(smallest.of.cost.size)),
     ...line("shortest vectors", shortest, shortest && `${count(bytes(shortest))} bytes`),
   ];
@@ -105,7 +105,7 @@ function drawCheapest(column, leader) {
     "cheap",
     parts.length
       ? element("dl", { class: "cheap" }, ...parts)
-      : element("p", {}, ...withCode("What these cost is not known; `leaderboard speed` measures it.")),
+      : element("p", {}, ...withCode(`What these cost is not known; ${data.costs.hint}.`)),
     element(
       "p",
       { class: "notes" },

@@ -66,7 +66,7 @@ function drawCosts() {
     const alike = charted.filter((one) => one.metric === column.metric);
     const other = alike.find((one) => one.headline) ?? broadest(alike) ?? broadest(charted);
     for (const where of Object.values(COSTS_DRAWN)) $(where).hidden = true;
-    $("cost-note").textContent = `${column.label} has no chart${column.average ? "" : ", since single sets have none"}; ${other.label} has one.`;
+    $("cost-note").textContent = `${column.label} has no chart${column.average || taskOf[column.task].own ? "" : ", since single sets have none"}; ${other.label} has one.`;
     return;
   }
   const specs = data.charts.cost[column.place];

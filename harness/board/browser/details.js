@@ -118,7 +118,9 @@ function showNumber(encoder, column) {
 function showEncoder(encoder) {
   const { cost } = encoder;
   const range = (known, unit) =>
-    known && `${count(known[0])} ${unit}` + (known[1] < known[2] ? ` [${count(known[1])}, ${count(known[2])}]` : "");
+    known &&
+    `${figure(known[0])} ${unit}` +
+      (known[1] < known[2] ? ` [${figure(known[1], known[0])}, ${figure(known[2], known[0])}]` : "");
   const headlines = ofData().filter((column) => column.headline && column.of.has(encoder.place));
   showDialog(
     encoder.name,
@@ -134,9 +136,9 @@ function showEncoder(encoder) {
             .filter(Boolean)
             .join(": "),
         ],
-        ["licence of the weights", encoder.licence],
+        ["licence of the weights", encoder.licence && titleOf({ ...encoder, name: "" }).replace(", ", "")],
         ["speed", cost?.speed && range(cost.speed, "sentences/s")],
-        ["one text", cost?.ms != null && `${cost.ms.toPrecision(2)} ms`],
+        ["one text", cost?.ms != null && `${cost.ms < 10 ? Number(cost.ms.toPrecision(2)) : count(cost.ms)} ms`],
         ["load", cost && range(cost.load, "s")],
         ["memory", cost && range(cost.memory, "MB")],
         ["on disk", cost?.size != null && size(cost.size)],

@@ -2,17 +2,27 @@
 const DIGITS = { score: 1, error: 1, difference: 2, threshold: 4 };
 const MISSING = "\u2013";
 
+// As Python rounds: of two numbers that are as near, the one that ends in an even digit (toFixed takes the higher one).
+// Only odd multiples of 1/2, 1/4 (one decimal), 1/8 (two), ... lie just between two, and these are exact.
+function rounded(size, digits) {
+  const isBetween = (size * 2 ** (digits + 1)) % 2 === 1;
+  const below = isBetween ? Math.floor(size * 10 ** digits) : 0;
+  return (isBetween ? (below + (below % 2)) / 10 ** digits : size).toFixed(digits);
+}
+
 function fixed(value, digits, sign = false) {
-  const text = Math.abs(value).toFixed(digits);
+  const text = rounded(Math.abs(value), digits);
   const isZero = Number(text) === 0;
-  return (value < 0 && !isZero ? "\u2212" : sign && !isZero ? "+" : "") + text;
+  return (value < 0 && !isZero ? "\u2212" : sign ? "+" : "") + text;
 }
 const score = (value, kind) => (value == null ? MISSING : fixed(value, DIGITS[kind] ?? 1, kind === "difference"));
 const interval = (cell, kind) => (cell.low == null ? "" : `[${score(cell.low, kind)}, ${score(cell.high, kind)}]`);
-const p = (value) => (value < 0.001 ? "p < 0.001" : "p = " + value.toFixed(3));
-const count = (value) =>
-  value.toLocaleString("en", value >= 100 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 3 });
-const size = (bytes) => (bytes === 0 ? "none" : bytes >= 1e5 ? `${count(bytes / 1e6)} MB` : `${count(bytes / 1e3)} kB`);
+const p = (value) => (value < 0.001 ? "p < 0.001" : "p = " + fixed(value, 3));
+const count = (value) => Number(rounded(value, 0)).toLocaleString("en");
+// Speeds and sizes, as the tables of costs print them; the ends of a range have the digits of what is between them.
+const figure = (value, by = value) => (by >= 100 ? count(value) : fixed(value, 1));
+const size = (bytes) =>
+  bytes === 0 ? "none" : bytes >= 1e5 ? `${figure(bytes / 1e6)} MB` : `${figure(bytes / 1e3)} kB`;
 
 const names = new Intl.DisplayNames(["en"], { type: "language" });
 function commonName(code) {
@@ -22,6 +32,9 @@ function commonName(code) {
     return code;
   }
 }
+
+// What a set is called beside its code: by the data set, or from which language to which one the user's own pairs are.
+for (const column of data.columns) column.name ??= column.direction?.map(languageName).join(" \u2192 ");
 
 // element("td", {class: "number", onclick: f}, "text", node, ...)
 function element(tag, attributes = {}, ...children) {

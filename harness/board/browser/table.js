@@ -1,6 +1,6 @@
 // The table: encoders in rows, scores in columns, what encoders cost at the end.
 const COSTS = [
-  { id: "cost:speed", text: "sentences/s", of: (cost) => cost.speed?.[0], print: count, needsAlike: true },
+  { id: "cost:speed", text: "sentences/s", of: (cost) => cost.speed?.[0], print: figure, needsAlike: true },
   { id: "cost:size", text: "on disk", of: (cost) => cost.size, print: size },
   { id: "cost:bytes", text: "bytes a vector", of: (cost) => cost.bytes, print: count },
 ];
@@ -136,6 +136,10 @@ function scoreCell(column, encoder, isChosen) {
   );
 }
 
+// What a pointer that rests on a name is told.
+const titleOf = ({ name, licence, commercial }) =>
+  licence ? `${name}, ${licence}${commercial === false ? ": not free for commercial use" : ""}` : name;
+
 function costCell(cost, encoder) {
   const of = encoder.cost;
   const value = cost.id === "cost:bytes" && encoder.reduced ? encoder.reduced[2] : of && cost.of(of);
@@ -179,7 +183,7 @@ function row(encoder, columns, n, isVariant) {
         { class: "encoder" },
         element(
           "button",
-          { type: "button", class: "name", "data-encoder": encoder.place, title: encoder.name },
+          { type: "button", class: "name", "data-encoder": encoder.place, title: titleOf(encoder) },
           encoder.name,
         ),
         fold,
@@ -193,8 +197,8 @@ function row(encoder, columns, n, isVariant) {
         element(
           "span",
           { class: "plainnum" },
-          rank.length ? rank[0].toFixed(1) : MISSING,
-          rank.length ? element("small", {}, `[${rank[1].toFixed(1)}, ${rank[2].toFixed(1)}]`) : "",
+          rank.length ? fixed(rank[0], 1) : MISSING,
+          rank.length ? element("small", {}, `[${fixed(rank[1], 1)}, ${fixed(rank[2], 1)}]`) : "",
         ),
       ),
     ...columns.map((column) => scoreCell(column, encoder, column === chosen)),
@@ -301,12 +305,16 @@ function drawLegend(columns, { roots, variants }) {
   const tags = [...new Set(columns.map((column) => column.tag).filter(Boolean))];
   const isBest = flags & BEST;
   const levels = levelsOf(columns);
+  const closed = roots
+    .filter((encoder) => encoder.commercial === false)
+    .map(({ name, licence }) => `${name} (${licence})`);
   $("key").replaceChildren(
     ...[
       isBest && element("span", { class: "swatch" }, "best"),
       isBest && ": the best, or not significantly worse. ",
       levels && `[low, high]: ${levels} interval. `,
       flags & OTHER_LANGUAGE && "\u2020: the encoder was not made for this language. ",
+      closed.length && `Not free for commercial use, by the licence of the weights: ${closed.join(", ")}. `,
       "Click a number for the command that repeats it.",
     ].filter(Boolean),
   );
@@ -321,6 +329,8 @@ function drawLegend(columns, { roots, variants }) {
     flags & OTHER_LANGUAGE && "\u2020 On a language that the encoder was not made for; an average, on one or more.",
     ...tags.map((tag) => `${tag}: ${data.tags[tag]}.`),
     ...[...new Map(averages.map((column) => [column.task + column.subset, column])).values()].map(averageText),
+    columns.some((column) => column.heading.includes("src->trg")) &&
+      "src->trg: from the first language of the pairs to the second; trg->src: back.",
     columns.some(isDifference) &&
       "Language-bias differences are not ranked: higher is not better. Sorted, the nearest to zero comes first.",
     data.costs.setup &&

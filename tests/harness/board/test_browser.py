@@ -22,14 +22,18 @@ from boards import SCORES, full_records, shown, statistics_of, variants
 from browsers import BROWSERS, a_browser
 from hostile import HOSTILE
 from result_records import record, sts
+from speeds import measurement
 
 from harness import charts
 from harness.board.data import Shown
 from harness.board.page import Options, page
 from harness.core.escaping import visible
 from harness.report.entries import long_form
+from harness.report.figures import Figures
 from harness.report.long import csv_text
+from harness.report.speed import cost_columns
 from harness.results.statistics import Entry, Statistics, digest
+from harness.statistics.board import Board
 
 pytestmark = pytest.mark.slow
 
@@ -142,7 +146,7 @@ def test_it_asks_for_nothing_and_says_nothing(opened: Any, file: Path) -> None:
     seen.page.select_option("#task", "tatoeba")
     seen.page.select_option("#lang", "tr")
     said = seen.page.inner_text("#cost-note")
-    assert "tur xx->en has no chart, since single sets have none; Tatoeba xx->en avg-all has one." in said
+    assert "xx->en tur has no chart, since single sets have none; Tatoeba xx->en avg-all has one." in said
     assert seen.page.locator("#cost svg >> visible=true").count() == 0
     # The chart by language has the answers' encoders, and the chosen language in bold.
     seen.page.wait_for_selector("#languages-chart svg text[font-weight=bold]:text-is('Turkish')")
@@ -184,10 +188,10 @@ def test_the_score_of_a_task_stays_with_a_language(opened: Any, file: Path) -> N
     chosen = seen.page.locator("#set option:checked")
     assert seen.page.locator("#table th.chosen").count() == 0  # rows stand by the overall rank
     seen.page.select_option("#task", "tatoeba")
-    assert chosen.inner_text() == "avg-all xx->en"
+    assert chosen.inner_text() == "xx->en avg-all"
     assert "4 sets" not in seen.page.inner_text("#shown") and "3 sets" in seen.page.inner_text("#shown")
     seen.page.select_option("#lang", "tr")
-    assert chosen.inner_text() == "tur xx->en (Turkish)"
+    assert chosen.inner_text() == "xx->en tur (Turkish)"
     tinted = seen.page.locator("#table th.chosen")
     assert tinted.get_attribute("data-sort") == "tatoeba/tur/accuracy_xx_en"
     assert tinted.get_attribute("aria-sort") == "descending"
@@ -200,7 +204,7 @@ def test_the_score_of_a_task_stays_with_a_language(opened: Any, file: Path) -> N
     assert seen.names() == ["fast", "good", "poor"]
     seen.page.select_option("#set", "tatoeba/tur/accuracy_en_xx")
     seen.page.select_option("#lang", "kab")
-    assert chosen.inner_text().startswith("kab en->xx (") and seen.hidden("#lost")
+    assert chosen.inner_text().startswith("en->xx kab (") and seen.hidden("#lost")
     assert seen.page.inner_text("#lang option:checked") == chosen.inner_text()[12:-1] + " (kab)"
     seen.page.select_option("#task", "language-bias")
     assert "no set on Kabyle alone: all languages are shown" in seen.page.inner_text("#lost")
@@ -221,7 +225,7 @@ def test_language_bias_is_the_nearest_to_zero(opened: Any, tmp_path: Path) -> No
     for name in ("fast", "poor"):
         entries[name, "ten@deepl"] = replace(entries[name, "ten@deepl"], p_zero={"difference": 0.4})
     seen = opened(written(tmp_path, what, Options(has_charts=False)), "#task=language-bias")
-    assert seen.page.inner_text("#set option:checked") == "ten@deepl difference"
+    assert seen.page.inner_text("#set option:checked") == "difference ten@deepl"
     assert seen.page.inner_text("#best-head") == "Which is least biased?"
     assert seen.page.inner_text("#best .big") == "fast or poor" and seen.names() == ["fast", "poor", "good"]
     real = seen.page.inner_text("#real")
@@ -259,6 +263,74 @@ def test_sorting(opened: Any) -> None:
     assert len(seen.heads()) == n
     seen.page.locator('#table th[data-sort="sts17/avg-same/spearman"] button').click()
     assert seen.names() == sorted(SCORES, key=lambda name: -SCORES[name])
+
+
+def test_numbers_have_the_digits_of_pythons_tables(opened: Any, tmp_path: Path) -> None:
+    """Just between two, or so once they are rounded to four decimals; and on binary numbers below and above a half."""
+    values = [97.25, 97.75, 0.25, 61.849996, 61.850004, 61.35, 61.45, 3.949951, 8.05]
+    results = [
+        record(f"e{n}", "sts17", subset, {"spearman": value})
+        for n, value in enumerate(values)
+        for subset in ("en-en", "es-es")
+    ]
+    results += [
+        record(
+            f"e{n}", "language-bias", "ten", {"expected": value, "actual": value, "difference": value / 100 - 0.0025}
+        )
+        for n, value in enumerate(values)
+    ]
+    measured = [measurement(f"e{n}", 1 / value) for n, value in enumerate([13067.4, 65.85, 8.25, 99.96])]
+    made = Shown(results, statistics_of(results), measured)
+    costs = cost_columns([f"e{n}" for n in range(4)], results, measured)
+    seen = opened(written(tmp_path, made, Options()), "#task=sts17")
+    for task, subset, metric in (("sts17", "en-en", "spearman"), ("language-bias", "ten", "difference")):
+        figures = Figures(Board(results, made.statistics))
+        seen.page.select_option("#task", task)
+        place = max(n for n, head in enumerate(seen.heads()) if head == subset)  # the difference is the last
+        for name in (f"e{n}" for n in range(len(values))):
+            cell = figures.cell(name, (task, subset, metric))
+            row = seen.page.locator("#table tbody tr", has=seen.page.locator(f'button.name[title^="{name}"]'))
+            texts = row.locator("td").nth(place).inner_text().replace("\u2212", "-").split("\n")
+            assert texts == [cell.text, cell.interval_text], name
+            if name in [f"e{n}" for n in range(4)]:
+                speed, _, _, disk, *_ = [cell.text for cell in costs.cells(name)]
+                n_scores = len(seen.heads()) - 3
+                assert row.locator("td").nth(n_scores).inner_text() == speed
+                assert row.locator("td").nth(n_scores + 1).inner_text() == f"{disk} MB"
+
+
+def test_who_may_not_be_used_commercially_is_named_with_the_licence(opened: Any, tmp_path: Path) -> None:
+    results = [sts(name, "en-en", 50.0 + n, spec=name) for n, name in enumerate(("student", "muse", "own"))]
+    seen = opened(written(tmp_path, Shown(results, statistics_of(results), []), Options()))
+    said = "Not free for commercial use, by the licence of the weights: student (CC-BY-NC-4.0). "
+    assert said in seen.page.inner_text("#key")
+    buttons = seen.page.locator("#table button.name")
+    titles = {buttons.nth(n).get_attribute("title") for n in range(3)}
+    assert titles == {"student, CC-BY-NC-4.0: not free for commercial use", "muse, Apache-2.0", "own"}
+    seen.page.locator("#table button.name", has_text="student").click()
+    assert "CC-BY-NC-4.0: not free for commercial use" in seen.page.inner_text("#details")
+    seen.page.keyboard.press("Escape")
+    seen.page.fill("#find", "muse")
+    assert "commercial" not in seen.page.inner_text("#key")
+    # What they cost is not known: how to measure it, and how long that takes.
+    assert "leaderboard speed measures it (about a minute" in seen.page.inner_text("#cheap")
+
+
+def test_own_pairs_name_their_languages_and_have_charts(opened: Any, tmp_path: Path) -> None:
+    metrics = {"accuracy_src_trg": 50.0, "accuracy_trg_src": 40.0}
+    results = [record(name, "pairs", "faq", metrics, "p", languages=["en", "tr"]) for name in ("good", "poor")]
+    measured = [measurement(name, 0.001 + n) for n, name in enumerate(("good", "poor"))]
+    seen = opened(written(tmp_path, Shown(results, statistics_of(results), measured), Options()), "#lang=tr")
+    seen.page.wait_for_selector("#cost-speed svg")
+    assert "Own pairs src->trg faq." in seen.page.inner_text("#cost-note")
+    lines = [text.split("\n") for text in seen.texts("#table thead tr:nth-child(2) th")]
+    assert [line[1:] for line in lines[:2]] == [
+        ["src->trg", "English \u2192 Turkish"],
+        ["trg->src", "Turkish \u2192 English"],
+    ]
+    assert "Own pairs trg->src faq (Turkish \u2192 English)" in seen.texts("#set option")
+    assert "Turkish (tr)" in seen.texts("#lang option"), "a language keeps its own name"
+    assert seen.console == []
 
 
 def test_filters_and_the_address(opened: Any, file: Path) -> None:

@@ -200,6 +200,26 @@ def test_names_cover_nothing(points: list[tuple[str, float, float]]) -> None:
     assert not any(box.meets(dot) for box in boxes for dot in dots)
 
 
+def test_few_names_have_all_a_place_also_in_a_corner_behind_lines() -> None:
+    """Three encoders in a chart of the page: the fastest one in the lower right corner, beside the line to it."""
+    rows = [
+        {"encoder": name, "value": value, "low": low, "high": high, "cost": speed}
+        for name, value, low, high, speed in (
+            ("student", 67.0, 64.5, 69.5, 13067.0),
+            ("muse", 61.4375, 58.6, 64.0, 289.0),
+            ("chargrams", 4.75, 3.4, 6.4, 26723.0),
+        )
+    ]
+    spec = charts.quality_and_cost(rows, charts.COSTS["speed"], quality="Own pairs", width=350, height=280)
+    named = (
+        [row for part in spec["datasets"].values() for row in part if "label_x" in row] if "datasets" in spec else []
+    )
+    named += [row for layer in spec["layer"] for row in layer.get("data", {}).get("values", []) if "label_x" in row]
+    assert {row["encoder"] for row in named} == {"student", "muse", "chargrams"}
+    many = place([(f"name-{n}", 308.0, 259.0) for n in range(40)], [], 350, 280)
+    assert None in many, "of many names some have none"
+
+
 def test_one_point_has_its_name_beside_it() -> None:
     (label,) = place([("muse", 100, 100)], [], 600, 300)
     assert label is not None and label.align == "left" and 100 < label.x < 112 and label.y == 100 and not label.is_away

@@ -91,7 +91,8 @@ def test_which_is_best_on_my_sets(leaderboard: Leaderboard, mine: Path) -> None:
     refused = one_line_error(alone)
     assert "no encoder is what you wish for: chargrams (Apache-2.0)" in refused and "speed" not in refused
     unknown = one_line_error(leaderboard("best", "--max-size", "1GB"))
-    assert "chargrams (size not known)" in unknown and unknown.endswith("`leaderboard speed` measures sizes and speeds")
+    assert "chargrams (size not known)" in unknown and "`leaderboard speed` measures sizes and speeds" in unknown
+    assert unknown.endswith("(about a minute for a fast encoder; `--repeats 1` is quicker)")
     message = one_line_error(leaderboard("best", "--language", "fi"))
     assert message.startswith("no results on fi") and message.endswith("there are some on de en tr")
 

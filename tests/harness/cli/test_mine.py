@@ -139,11 +139,14 @@ def test_translations_come_first(leaderboard: Leaderboard, tmp_path: Path) -> No
         "news.de (de): 6 lines, 6 sentences to mine",
         "news.en (en): 6 lines, 6 sentences to mine",
         "chargrams: 12 of 12 sentences encoded, the others were there",
-        f"{len(found)} pairs mined, {len(found)} written (k:4|margin:ratio|retrieval:max|backend:numpy)",
+        f"{len(found)} pairs mined, {len(found)} written (k:4|margin:ratio|retrieval:max|backend:exact)",
     ]
     again = leaderboard(*command, "-", **fresh)
     assert again.stdout.encode() == (tmp_path / "new" / "pairs.tsv").read_bytes()
     assert "chargrams: 0 of 12 sentences encoded" in again.stderr
+    # Searched, and taken from a job's folder: the same pairs by the same protocol.
+    said = [leaderboard(*command, "-", "--work-dir", "work", **fresh).stderr.splitlines()[-2] for _ in range(2)]
+    assert said == [done.stderr.splitlines()[-1]] * 2
 
 
 @pytest.mark.parametrize(

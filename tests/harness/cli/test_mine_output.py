@@ -62,6 +62,7 @@ def test_the_suggested_threshold_is_taken(capsys: pytest.CaptureFixture[str]) ->
     threshold = told["suggested_threshold"]
     assert f"Suggested threshold: {threshold:g}" in errors and f"threshold {threshold:g}:" in errors
     assert "1.0600" in errors  # a row of the table
+    assert "Recall: of the translations among the mined pairs" in errors
     pairs = [json.loads(line) for line in lines("auto.jsonl")]
     correct = n_correct([(pair["src_line"], pair["trg_line"]) for pair in pairs])
     assert 200 * correct / (len(pairs) + N_TRUE) > 95

@@ -53,6 +53,14 @@ def overview(results: list[Result], p: float = 0.0001, costs: bool = True) -> Ov
     return found
 
 
+def test_who_may_not_be_used_commercially_is_named_with_the_licence() -> None:
+    results = [record(name, "bucc", "avg", {"f1_train": 1.0}, "s", spec=name) for name in ("student", "muse", "own")]
+    notes = overview(results).front().note_texts
+    assert "not free for commercial use, by the licence of the weights: student (CC-BY-NC-4.0)" in notes
+    without = overview([result for result in results if result.encoder != "student"]).front().note_texts
+    assert not any("commercial" in note for note in without)
+
+
 def test_all_of_it() -> None:
     table = overview(measured()).front()
     assert [column.label for column in table.columns] == [
@@ -175,7 +183,7 @@ def test_without_an_average_a_few_sets_have_a_column_each_and_many_have_none() -
     many = [record("a", "tatoeba", code, {"accuracy_xx_en": 1.0}, "s") for code in ("tur", "deu", "fra", "kat", "tat")]
     assert one_each(many) == [] == overviews(many, {}, [], [])
     own = [record("a", "pairs", "faq", {"accuracy_src_trg": 90.0}, "s")]
-    assert [column.label for column, _ in one_each(own)] == ["pairs src->trg faq"]
+    assert [column.label for column, _ in one_each(own)] == ["Own pairs src->trg faq"]
 
 
 def test_what_the_interval_of_a_rank_says_nothing_about_is_said() -> None:

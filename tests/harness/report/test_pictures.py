@@ -90,6 +90,24 @@ def test_quality_is_what_most_encoders_have_and_the_task_ranks_by() -> None:
     assert cost_charts(unknown, Board(unknown, {}), facts_of(unknown, [])) == []
 
 
+def test_sets_of_ones_own_have_a_chart_each_and_single_published_ones_have_none() -> None:
+    results = [
+        record(name, "pairs", subset, {"accuracy_src_trg": 50.0, "accuracy_trg_src": 40.0, "mrr_src_trg": 60.0}, "p")
+        for name in ("muse", "e5")
+        for subset in ("turkish", *(f"set-{n:02}" for n in range(20)))
+    ]
+    measured = [measurement(name, 0.001) for name in ("muse", "e5")]
+
+    def keys(results: list[Result]) -> set[Key]:
+        return {chart.key for chart in cost_charts(results, Board(results, {}), facts_of(results, measured))}
+
+    few = [result for result in results if result.subset in ("turkish", "set-03")]
+    expected = {("pairs", s, m) for s in ("turkish", "set-03") for m in ("accuracy_src_trg", "accuracy_trg_src")}
+    assert keys([*board(), *few]) - keys(board()) == expected
+    assert len(keys(results)) == 24, "not one for each of very many"
+    assert not any(key[1] == "en-en" for key in keys(board()))
+
+
 def cut(of: str, dim: int) -> Result:
     one = sts(f"{of}@{dim}", "avg-same", 60.0, parts=SAME, fingerprint=f"{of}-1|truncate_dim:{dim}")
     return replace(one, base=of, reduced=Reduced(dim, 4 * dim, "none"))
