@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -20,6 +21,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 # Where the tests run in the background, a shell has them ignore Ctrl-C, and commands that they start would do so too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and the libraries of their modules are here to stay: a full collection need not visit them."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -117,6 +117,7 @@ def test_xlm_r_with_cls_and_the_prompt_and_length_of_a_spec_string(tmp_path):
     assert (stored["prompts"]["query"], stored["default_prompt_name"]) == ("the man ", "query")
 
 
+@pytest.mark.nightly
 def test_a_decoder_with_the_last_token_padded_on_either_side(tmp_path):
     folder = saved(tmp_path / "st", write_decoder(tmp_path / "decoder"), "lasttoken")
     export_onnx(str(folder), tmp_path / "exported")

@@ -153,7 +153,8 @@ def test_unknown_choices_are_refused(choice: dict[str, str]) -> None:
         mine(np.ones((2, 2), np.float32), np.ones((2, 2), np.float32), **choice)
 
 
-@pytest.mark.parametrize("kind", ["random", "ties"])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [pytest.param("random", marks=pytest.mark.nightly), "ties"])
 def test_memory_is_bounded_by_the_blocks(kind: str, backend: str) -> None:
     n, dim = 6000, 64
     rng = np.random.default_rng(0)
