@@ -266,7 +266,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("stored")
     (folder / "mine.py").write_text(ENCODERS)
     run = ["run", "--suite", "sample", "--encoder", "python:mine:letters?name=other", "--subset", "avg-same@sample"]
-    assert start(folder, *run).wait(60) == 0
+    assert start(folder, *run, "--results", "results").wait(60) == 0
     return folder
 
 

@@ -24,7 +24,7 @@ from harness.cli import main
 from harness.core import files
 from harness.core.errors import InputError, VectorError
 from harness.core.threads import available_cores
-from harness.encoders import cache
+from harness.encoders import cache, containment
 from harness.encoders import vectors as encoder_vectors
 from harness.encoders.cache import VectorCache, default_cache_dir
 from harness.encoders.encoder import PartialError
@@ -308,6 +308,7 @@ def test_sentences_that_do_not_fit_into_memory_go_through_in_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fits: int
 ) -> None:
     monkeypatch.setattr(encoder_vectors, "CHUNK", 20)
+    monkeypatch.setattr(containment, "_free", lambda: None)  # a collection of the garbage of all libraries takes long
     calls = []
 
     class Small(Counting):

@@ -268,7 +268,7 @@ def test_few_items_have_no_interval_and_no_test(tmp_path: Path) -> None:
 def test_a_task_of_another_package(store: ResultStore) -> None:
     """Every metric is resampled by calls of its own `aggregate`; one that fails at it does no harm."""
     own = replace(STS, resample=None)
-    update_statistics(store, [own], Resampling(50))
+    update_statistics(store, [own], Resampling(20))
     assert set(entries(store)["good", "en-en"].interval) == {"spearman", "pearson"}
 
     def fragile(rows: dict[str, np.ndarray]) -> dict[str, float]:
