@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from fork_server import LEADERBOARD, ForkServer
+from hypothesis import settings
 
 # Read when a library with threads is imported. Threads that have nothing to do sleep, and where pytest-xdist has filled
 # the cores with processes, each has one thread: on busy cores, waiting for another thread was most of a test's time.
@@ -27,6 +28,11 @@ def pytest_collection_finish() -> None:
     """Thousands of tests and the libraries of their modules are here to stay: a full collection need not visit them."""
     gc.collect()
     gc.freeze()
+
+
+# On a busy machine, any example may take long.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 @pytest.fixture(autouse=True)

@@ -67,6 +67,7 @@ def test_the_light_core_never_imports_torch(tmp_path: Path) -> None:
     assert "numpy" in modules and not modules & {"torch", "transformers", "sentence_transformers", "tensorflow"}
 
 
+@pytest.mark.slow
 def test_help_and_show_answer_at_once(with_results: Path, tmp_path: Path) -> None:
     """In processor time, the best of several runs, in units of what `import typer` takes (0.06 s here).
 

@@ -265,6 +265,7 @@ def test_a_full_disk_gives_one_line_and_leaves_no_file(tmp_path: Path, monkeypat
     assert [path for path in tmp_path.rglob("*") if path.is_file() and path.name != ".in-use"] == []
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     encoder = Counting()
     VectorCache(tmp_path).of(encoder).encode(["a", "bb"])

@@ -92,6 +92,7 @@ def test_a_nearest_neighbour_that_float32_cannot_tell_apart(backend: str) -> Non
     assert of_x.rows.tolist() == [[1]]
 
 
+@pytest.mark.slow
 @PER_BACKEND
 @given(
     hnp.arrays(np.float32, st.tuples(st.integers(1, 12), st.just(3)), elements=st.floats(-1, 1, width=16)),

@@ -43,6 +43,7 @@ def flat(line: str) -> str:
     return "".join(" " if len(f"a{one}a".splitlines()) == 2 else one for one in line.removesuffix("\r"))
 
 
+@pytest.mark.slow
 @settings(max_examples=70, deadline=None)
 @given(files=FILES, low=st.integers(1, 3), high=st.integers(3, 5) | st.none(), dedup=st.booleans())
 def test_what_is_read_and_left_out(
@@ -80,6 +81,7 @@ DOCUMENT = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(sides=st.tuples(DOCUMENT, DOCUMENT), dedup=st.booleans())
 def test_documents_that_both_sides_have_one_after_the_other(
