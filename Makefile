@@ -6,6 +6,8 @@ DEMO_RESULTS ?= demo-results
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Neighbours stay in one process, where what they share is imported and built once, until the other one is idle.
 TEST_ARGS ?= -n auto --dist worksteal
+# To collect all tests takes longer than to run these.
+ALONE = $(shell grep -rl --include="test_*.py" "mark[.]alone" tests)
 
 .PHONY: demo test test-nightly test-wheel test-adapters lint test-light benchmark benchmark-mining clean docs
 
@@ -17,13 +19,13 @@ demo: $(VENV)/.demo
 
 # All tests, with every package that they need (torch among them).
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n 0 -m "alone and not nightly"
+	$(BIN)/python -m pytest -n 0 -m "alone and not nightly" $(ALONE)
 	$(BIN)/python -m pytest $(TEST_ARGS)
 
 # What takes too long for every change: longer versions of tests, thousands of damaged files.
 test-nightly: $(VENV)/.test
 	$(BIN)/python -m pytest $(TEST_ARGS) -m "nightly and not alone"
-	$(BIN)/python -m pytest -n 0 -m "nightly and alone"
+	$(BIN)/python -m pytest -n 0 -m "nightly and alone" $(ALONE)
 	HARNESS_MUTATIONS=5000 $(BIN)/python -m pytest $(TEST_ARGS) tests/test_mutated_files.py
 
 # The wheel, away from the checkout; and a second repository that has nothing but it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from fork_server import LEADERBOARD, ForkServer
+from hypothesis import settings
 
 # Read when a library with threads is imported. Threads that have nothing to do sleep, and where pytest-xdist has filled
 # the cores with processes, each has one thread: on busy cores, waiting for another thread was most of a test's time.
@@ -20,6 +22,17 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 # Where the tests run in the background, a shell has them ignore Ctrl-C, and commands that they start would do so too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and the libraries of their modules are here to stay: a full collection need not visit them."""
+    gc.collect()
+    gc.freeze()
+
+
+# On a busy machine, any example may take long.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 @pytest.fixture(autouse=True)

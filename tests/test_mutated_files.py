@@ -33,7 +33,7 @@ from harness.speed.store import SpeedStore
 
 pytestmark = pytest.mark.slow
 
-INPUTS = int(os.environ.get("HARNESS_MUTATIONS", "300"))
+INPUTS = int(os.environ.get("HARNESS_MUTATIONS", "180"))
 GROUPS = 12  # tests, so that they can run side by side
 SECONDS = 60  # after which a command counts as hanging
 

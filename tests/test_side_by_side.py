@@ -11,6 +11,7 @@ pytest.importorskip("laserembeddings")
 pytest.importorskip("tensorflow_text")
 
 
+@pytest.mark.nightly  # each format has its run, and two of them are in one process, in its adapter's tests
 def test_models_of_all_three_formats_in_one_run(leaderboard, tmp_path):
     from laser_files import write_laser
     from saved_models import write_muse

@@ -101,9 +101,16 @@ def test_the_folder_has_no_weights_of_pytorch_and_what_sentence_transformers_loo
     assert (should, where) == (False, {"subfolder": "onnx", "file_name": "model.onnx"})
 
 
-def test_xlm_r_with_cls_and_the_prompt_and_length_of_a_spec_string(tmp_path):
+@pytest.mark.parametrize("is_xlm_r", [False, pytest.param(True, marks=pytest.mark.nightly)])
+def test_the_prompt_and_length_of_a_spec_string(bert, tmp_path, monkeypatch, is_xlm_r):
     """They become the exported model's own."""
-    folder = saved(tmp_path / "st", write_xlm_r(tmp_path / "xlm-r"), "cls")
+    if is_xlm_r:
+        folder = saved(tmp_path / "st", write_xlm_r(tmp_path / "xlm-r"), "cls")
+    else:  # its graph is there
+        folder = bert[0]
+        monkeypatch.setattr(
+            module, "_write_graph", lambda transformer, path: shutil.copytree(bert[1] / "onnx", path.parent)
+        )
     export_onnx(f"sentence-transformers:{folder}?prompt=the man &max_length=9", tmp_path / "exported")
     found = onnx_runtime.load(str(tmp_path / "exported"))
     wanted = load(str(folder), prompt="the man ", max_length=9, device="cpu").encode(TEXTS)
@@ -111,12 +118,13 @@ def test_xlm_r_with_cls_and_the_prompt_and_length_of_a_spec_string(tmp_path):
     assert "|prompt:the man |max_length:9" in found.fingerprint
     # The graph itself knows no length.
     wanted = load(str(folder), device="cpu").encode(TEXTS)
-    found = onnx_runtime.load(str(tmp_path / "exported"), prompt="", max_length=32)
+    found = onnx_runtime.load(str(tmp_path / "exported"), prompt="", max_length=32 if is_xlm_r else 40)
     np.testing.assert_allclose(found.encode(TEXTS), wanted, atol=1e-4)
     stored = json.loads((tmp_path / "exported" / "config_sentence_transformers.json").read_text())
     assert (stored["prompts"]["query"], stored["default_prompt_name"]) == ("the man ", "query")
 
 
+@pytest.mark.nightly
 def test_a_decoder_with_the_last_token_padded_on_either_side(tmp_path):
     folder = saved(tmp_path / "st", write_decoder(tmp_path / "decoder"), "lasttoken")
     export_onnx(str(folder), tmp_path / "exported")

@@ -54,6 +54,7 @@ def sampler(case: dict[str, Any]) -> tuple[MixedBatches, dict[str, Any]]:
     return MixedBatches(**arguments), arguments
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(cases)
 def test_against_plain_loops(case: dict[str, Any]) -> None:
@@ -94,6 +95,7 @@ def test_a_batch_does_not_depend_on_the_past(case: dict[str, Any], data: st.Data
         assert MixedBatches(**arguments)[step].tolist() == in_order[step]
 
 
+@pytest.mark.slow
 def test_long_runs_are_counted_in_chunks() -> None:
     arguments: dict[str, Any] = {"sizes": [3, 5, 2000], "batch_size": 4, "steps": 10_000, "seed": 1}
     batches = MixedBatches(**arguments, max_repeats=100)

@@ -43,6 +43,7 @@ def test_its_vectors_are_those_of_sentence_transformers(tmp_path):
     assert len(texts) > 300 and ((ours * theirs).sum(1) / norms).min() > 0.999
 
 
+@pytest.mark.slow
 def test_it_finds_translations_and_paraphrases():
     """On the bundled sample, far from what spellings alone give (`chargrams`: accuracies below 30 on the average)."""
     encoder = load_encoder("student")
@@ -52,6 +53,7 @@ def test_it_finds_translations_and_paraphrases():
     assert sts["avg-same@sample"] > 70 and sts["avg-cross@sample"] > 65
 
 
+@pytest.mark.slow
 def test_it_scores_what_its_record_says(real_data):
     stored = {r.subset: r for r in ResultStore(Path(__file__).parents[2] / "results").load("student", "sts17")}
     measured = evaluate(load_encoder("student"), "sts17", data_dir=real_data)

@@ -106,7 +106,7 @@ def undisturbed(files, tmp_path_factory):
         return folder / "model", run(files, folder / "model")
 
 
-@pytest.mark.parametrize("loss", ["mse", "cosine", "cosine+ranking"])
+@pytest.mark.parametrize("loss", ["mse", pytest.param("cosine", marks=pytest.mark.nightly), "cosine+ranking"])
 def test_a_static_student_learns(files, tmp_path, loss):
     """Chance finds one of 30 translations, and one of 12: it will never find 90 %."""
     trained = run(files, tmp_path / "model", recipe=replace(FAST, loss=loss, max_steps=100, eval_steps=50))
@@ -130,18 +130,22 @@ def test_a_transformer_learns(bert, swaps, tmp_path):
     assert model.max_seq_length == 20
 
 
-@pytest.mark.parametrize("line", ["step 4 of 12:", "step 8 of 12:", "step 12 of 12 (", "12 steps, best"])
-def test_killed_and_run_again_it_ends_with_the_same_numbers(files, tmp_path, undisturbed, line):
+MOMENTS = ("step 4 of 12:", "step 8 of 12:", "step 12 of 12 (", "12 steps, best")
+
+
+@pytest.mark.parametrize("moments", [MOMENTS, *(pytest.param([one], marks=pytest.mark.nightly) for one in MOMENTS)])
+def test_killed_and_run_again_it_ends_with_the_same_numbers(files, tmp_path, undisturbed, moments):
     out = tmp_path / "model"
-    with pytest.raises(Killed):
-        run(files, out, progress=Lines(line))
-    assert not out.exists()
+    for moment in moments:
+        with pytest.raises(Killed):
+            run(files, out, progress=Lines(moment))
+        assert not out.exists()
     half = tmp_path / "model.training/checkpoints/checkpoint-11"  # killed while it was written
     half.mkdir(parents=True)
     (half / "model.safetensors").write_bytes(b"half")
     again = Lines()
     assert run(files, out, progress=again) == undisturbed[1]
-    assert any("goes on after step" in said for said in again.lines) == (line != "step 4 of 12:")
+    assert any("goes on after step" in said for said in again.lines) == (moments[-1] != "step 4 of 12:")
     assert folder_digest(out) == folder_digest(undisturbed[0])
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     # Once more: it is there.
@@ -160,7 +164,7 @@ def test_dropout_may_be_left_out_of_the_training(bert, swaps, tmp_path):
     from sentence_transformers import SentenceTransformer
 
     for name, dropout in {"own": None, "same": 0.1, "none": 0.0}.items():
-        run(swaps, tmp_path / name, bert, replace(TRANSFORMER, dropout=dropout))
+        run(swaps, tmp_path / name, bert, replace(TRANSFORMER, dropout=dropout, max_steps=4))
         model = SentenceTransformer(str(tmp_path / name), device="cpu", local_files_only=True)
         assert model.transformers_model.config.hidden_dropout_prob == 0.1  # for the next training, as it was
     own, same, none = (weights(tmp_path / name) for name in ("own", "same", "none"))

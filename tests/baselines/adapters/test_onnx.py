@@ -464,6 +464,7 @@ def test_neither_torch_nor_onnx_is_imported(tmp_path):
     assert done.stdout.splitlines() == [f"(2, {DIM})", "[]"]
 
 
+@pytest.mark.slow
 def test_the_command_line(tmp_path, leaderboard):
     folder = write_model(tmp_path / "m")
     run = ["run", "--suite", "sample", "--task", "sts17", "--subset", "en-en@sample", "--encoder", f"onnx:{folder}"]

@@ -737,7 +737,7 @@ def test_a_paid_run_that_is_broken_off_goes_on(
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-@pytest.mark.parametrize("signal", ["SIGINT", "SIGKILL"])
+@pytest.mark.parametrize("signal", [pytest.param("SIGINT", marks=pytest.mark.nightly), "SIGKILL"])
 def test_a_run_that_is_killed(
     service: Service,
     fork_servers,

@@ -16,6 +16,7 @@ from tiny_models import SENTENCES, write_bert
 WORDS = sorted({word.strip(",") for text in SENTENCES for word in text.split()})
 
 
+@pytest.mark.slow
 def test_names_on_the_model_card_are_text() -> None:
     from baselines.training.nli import Trained
     from baselines.training.train_baseline import model_card

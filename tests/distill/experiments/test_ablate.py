@@ -160,9 +160,9 @@ def test_killed_and_run_again_it_does_the_rest(done):
 
 
 def test_the_numbers_are_those_of_one_uninterrupted_run(done, data, tmp_path):
-    (tmp_path / "tiny.toml").write_text(GRID)
+    (tmp_path / "tiny.toml").write_text(GRID.replace("[1, 2]", "[2]"))
     runs = ablate(tmp_path / "tiny.toml", tmp_path / "out", data_dir=data, only=["losses"], on_cpu=True)
-    assert len(runs) == 4
+    assert len(runs) == 2
     for run in runs:
         twin = next(
             one

@@ -114,6 +114,7 @@ def test_which_is_best_on_my_sets(leaderboard: Leaderboard, mine: Path) -> None:
     assert again["is_tested"] and again["best"] == pairs["best"]
 
 
+@pytest.mark.slow
 def test_the_results_of_this_checkout(leaderboard: Leaderboard) -> None:
     results = ("--results", str(COMMITTED))
     start = time.monotonic()

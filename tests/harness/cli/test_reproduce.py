@@ -145,6 +145,7 @@ def test_what_is_needed(reproduce: Reproduce, data: Path, labse_here: None) -> N
     assert here["Table 3LaBSE", "FR-EN"] == "leaderboard run --encoder labse --task bucc --subset fr-en"
 
 
+@pytest.mark.slow
 def test_run_measures_what_can_be_measured(reproduce: Reproduce, data: Path, labse_here: None) -> None:
     code, lines, err = reproduce("--run", "--data-dir", str(data), "--table", "2", "--table", "7")
     assert code == 3, "laser cannot be loaded"
@@ -157,6 +158,7 @@ def test_run_measures_what_can_be_measured(reproduce: Reproduce, data: Path, lab
     assert measured[0][-2:] == [f"{value:.2f}", f"{value - 73.8:+.2f}"]
 
 
+@pytest.mark.slow
 def test_run_takes_all_parts_of_an_average(reproduce: Reproduce, data: Path, labse_here: None) -> None:
     _, lines, _ = reproduce("--run", "--data-dir", str(data), "--table", "3")
     records = ResultStore("results").load("labse", "bucc")
@@ -166,6 +168,7 @@ def test_run_takes_all_parts_of_an_average(reproduce: Reproduce, data: Path, lab
     assert _cells(average)[-2] == f"{sum(pairs) / 4:.2f}"
 
 
+@pytest.mark.slow
 def test_other_files_under_the_name_of_the_published_set(
     reproduce: Reproduce, tmp_path: Path, labse_here: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +199,7 @@ def test_damaged_files_are_said_in_their_line(reproduce: Reproduce, tmp_path: Pa
     assert code == 0 and "cannot be read" in line and "fetch it again" in line
 
 
+@pytest.mark.slow
 def test_the_second_source_of_a_model_runs_where_the_first_is_not_ready(
     reproduce: Reproduce, data: Path, labse_here: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

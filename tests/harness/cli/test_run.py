@@ -193,7 +193,7 @@ def test_a_file_in_a_folders_place_gives_one_line(leaderboard: Leaderboard, tmp_
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file size limit as on Linux")
-@pytest.mark.parametrize("limit", [0, 20_000, 200_000])
+@pytest.mark.parametrize("limit", [0, 20_000, pytest.param(200_000, marks=pytest.mark.nightly)])
 def test_a_full_disk_gives_one_line_and_loses_nothing(leaderboard: Leaderboard, tmp_path: Path, limit: int) -> None:
     """RLIMIT_FSIZE makes writes beyond `limit` bytes a file fail, as a full disk does."""
     command = ["run", "--encoder", "chargrams", "--suite", "sample"]

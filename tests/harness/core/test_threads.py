@@ -101,6 +101,7 @@ def test_an_encoder_has_the_number_and_the_record_says_it(tmp_path: Path) -> Non
     assert again.threads == OTHER
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", ["chargrams", "student"])
 def test_vectors_do_not_depend_on_the_number(spec: str) -> None:
     """To the last bit; of mUSE and of transformers, see the tests of their adapters."""

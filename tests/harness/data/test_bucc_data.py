@@ -152,6 +152,7 @@ def test_the_tag_of_the_stand_in_is_taken(write: Write, data: DataDir) -> None:
         bucc_sources(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pair", "gold"), [("de-en", 980), ("fr-en", 933), ("ru-en", 740), ("zh-en", 666)])
 def test_real_stand_in(real_sets: Callable[[str], DataDir], pair: str, gold: int) -> None:
     data = real_sets(f"bucc-style/bucc2018/{pair}")

@@ -113,6 +113,7 @@ def test_the_sample_is_not_published() -> None:
         assert {source.is_published for source in sources.values()} == {None}
 
 
+@pytest.mark.slow
 def test_real_sets_are_published(real_sets: Callable[[str], DataDir]) -> None:
     data = real_sets("sts17")
     found = {**sts_sources(data), **tatoeba_sources(data), **bucc_sources(data)}
@@ -174,6 +175,7 @@ def test_verify(write: Write, data: DataDir) -> None:
     assert verify_set(find_set("korsts"), data) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sts17", "sts17-extended-deepl", "tatoeba", "bucc-style", "stsb"])
 def test_real_files_have_the_known_checksums(real_sets: Callable[[str], DataDir], name: str) -> None:
     dataset = find_set(name)

@@ -135,6 +135,7 @@ def test_run_on_a_data_directory_of_nobody(leaderboard: Leaderboard) -> None:
     assert "data directory ~nobody-of-this-name/x: no such home folder" in one_line_error(done)
 
 
+@pytest.mark.slow
 def test_two_processes_fetch_one_set(site: Site, tmp_path: Path) -> None:
     site.files = {path: content + content.splitlines(keepends=True)[1] * 3000 for path, content in KORSTS.items()}
     site.pause, site.piece = 0.04, 1 << 13

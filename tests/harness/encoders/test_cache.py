@@ -24,7 +24,7 @@ from harness.cli import main
 from harness.core import files
 from harness.core.errors import InputError, VectorError
 from harness.core.threads import available_cores
-from harness.encoders import cache
+from harness.encoders import cache, containment
 from harness.encoders import vectors as encoder_vectors
 from harness.encoders.cache import VectorCache, default_cache_dir
 from harness.encoders.encoder import PartialError
@@ -265,6 +265,7 @@ def test_a_full_disk_gives_one_line_and_leaves_no_file(tmp_path: Path, monkeypat
     assert [path for path in tmp_path.rglob("*") if path.is_file() and path.name != ".in-use"] == []
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     encoder = Counting()
     VectorCache(tmp_path).of(encoder).encode(["a", "bb"])
@@ -308,6 +309,7 @@ def test_sentences_that_do_not_fit_into_memory_go_through_in_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fits: int
 ) -> None:
     monkeypatch.setattr(encoder_vectors, "CHUNK", 20)
+    monkeypatch.setattr(containment, "_free", lambda: None)  # a collection of the garbage of all libraries takes long
     calls = []
 
     class Small(Counting):

@@ -23,6 +23,7 @@ def empty(n: int, size: int, slack: float) -> Lists:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["float32", "bfloat16"])
 @pytest.mark.parametrize(("error", "slack"), [(0.0, 0.0), (0.05, 0.0), (0.05, 0.02)])
 def test_all_that_may_be_among_the_k_best_is_listed(kind: str, error: float, slack: float) -> None:

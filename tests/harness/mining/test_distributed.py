@@ -124,9 +124,17 @@ def mined(*arguments: str, spec: str = "batches") -> bytes:
 FAR = ("--engine", "ray", "--work-dir", "far")
 
 
-@pytest.mark.parametrize("spec", ["batches", "batches?quantize=int8&truncate_dim=16", "polyglot"])
+SPECS = ("batches", "batches?quantize=int8&truncate_dim=16", "polyglot")
+OPTIONS = (["--no-dedup"], ["--vectors", "float16", "--backend", "numpy"], ["--margin", "distance"])
+
+
 @pytest.mark.parametrize(
-    "options", [["--no-dedup"], ["--vectors", "float16", "--backend", "numpy"], ["--margin", "distance"]]
+    ("spec", "options"),
+    [
+        pytest.param(spec, options, marks=[] if i == j else [pytest.mark.nightly])
+        for i, spec in enumerate(SPECS)
+        for j, options in enumerate(OPTIONS)
+    ],
 )
 def test_the_bytes_are_those_of_one_process(use: Any, spec: str, options: list[str]) -> None:
     engine = use(Backwards())

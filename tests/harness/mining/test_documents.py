@@ -32,6 +32,7 @@ def bounds_of(sizes: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
     return first, second
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     sizes=SIZES,

@@ -92,6 +92,7 @@ def test_a_nearest_neighbour_that_float32_cannot_tell_apart(backend: str) -> Non
     assert of_x.rows.tolist() == [[1]]
 
 
+@pytest.mark.slow
 @PER_BACKEND
 @given(
     hnp.arrays(np.float32, st.tuples(st.integers(1, 12), st.just(3)), elements=st.floats(-1, 1, width=16)),
@@ -153,7 +154,8 @@ def test_unknown_choices_are_refused(choice: dict[str, str]) -> None:
         mine(np.ones((2, 2), np.float32), np.ones((2, 2), np.float32), **choice)
 
 
-@pytest.mark.parametrize("kind", ["random", "ties"])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [pytest.param("random", marks=pytest.mark.nightly), "ties"])
 def test_memory_is_bounded_by_the_blocks(kind: str, backend: str) -> None:
     n, dim = 6000, 64
     rng = np.random.default_rng(0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from harness.core.errors import InputError, MissingExtraError
+from harness.core.threads import using_threads
 from harness.mining import Neighbours, Progress, available_backends, mine, nearest
 
 
@@ -248,6 +250,27 @@ def test_files_that_are_no_states_are_one_line(interrupted: tuple[Path, Callable
         search()
 
 
+def test_threads_of_one_process_change_no_byte(backend: str) -> None:
+    sides = vectors(400, 64, 0), vectors(400, 64, 1)
+    digests = set()
+    for threads in (1, 2):
+        with using_threads(threads), at_most_of_numba(threads):
+            pairs, scores = mine(*sides, backend=backend, block=64)
+        digests.add(pairs.tobytes() + scores.tobytes())
+    assert len(digests) == 1
+
+
+@contextmanager
+def at_most_of_numba(threads: int) -> Iterator[None]:
+    """Numba's number is its own."""
+    numba = pytest.importorskip("numba")
+    before = numba.get_num_threads()
+    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+    yield
+    numba.set_num_threads(before)
+
+
+@pytest.mark.nightly
 def test_results_are_the_same_bytes_whatever_the_number_of_threads(backend: str) -> None:
     program = f"""
 import numpy as np

@@ -43,7 +43,8 @@ def flat(line: str) -> str:
     return "".join(" " if len(f"a{one}a".splitlines()) == 2 else one for one in line.removesuffix("\r"))
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=70, deadline=None)
 @given(files=FILES, low=st.integers(1, 3), high=st.integers(3, 5) | st.none(), dedup=st.booleans())
 def test_what_is_read_and_left_out(
     tmp_path_factory: pytest.TempPathFactory, files: list[list[str]], low: int, high: int | None, dedup: bool
@@ -80,7 +81,8 @@ DOCUMENT = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=50, deadline=None)
 @given(sides=st.tuples(DOCUMENT, DOCUMENT), dedup=st.booleans())
 def test_documents_that_both_sides_have_one_after_the_other(
     tmp_path_factory: pytest.TempPathFactory, sides: tuple[list[tuple[str, str]], ...], dedup: bool

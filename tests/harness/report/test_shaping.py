@@ -101,6 +101,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "results"
 
 
+@pytest.mark.slow
 def test_marks_are_of_tests_against_the_reference(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     records = ResultStore(results).load()
     board = Board(records, {"sts17": StatisticsStore(results).load("sts17").current(records)})

@@ -75,6 +75,7 @@ def test_the_jackknife_is_exact():
     assert replicates.values == pytest.approx([rho(gold, scores[0])])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "interval"), [("percentile", percentile_interval), ("BCa", bca_interval)])
 def test_intervals_agree_with_scipy(method, interval):
     gold, scores = correlated(60, errors=(0.5,))

@@ -37,6 +37,7 @@ def test_intervals_of_a_correlation_cover_the_populations():
     assert covered[0] / TIMES == COVERAGE and covered[1] / TIMES == COVERAGE
 
 
+@pytest.mark.nightly  # that clusters are drawn whole is tested with the resamples
 def test_clusters_are_what_an_average_over_shared_pairs_needs():
     """Three sets from the same pairs, whose encoder errors correlate: independent draws would cover far too rarely."""
     rng = np.random.default_rng(2)

@@ -65,6 +65,7 @@ def test_randomisation_of_few_items_is_the_enumeration_of_all_exchanges():
     assert ours == pytest.approx(exact, abs=0.005)
 
 
+@pytest.mark.slow
 def test_both_tests_are_near_williams_test():
     """Of Pearson's r, which Williams' test is about: it takes rho for more certain than it is."""
     for seed in range(4):

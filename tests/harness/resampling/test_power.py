@@ -24,6 +24,7 @@ def planted(difference: float, spread: float, rng: np.random.Generator) -> Sampl
     return Sample(mean(np.stack([common + difference / 100, common]) + noise), independent(N))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("level", "power"), [(0.05, HALF), (0.05, FOUR_OF_FIVE), (0.05 / 3, FOUR_OF_FIVE)])
 def test_planted_differences_are_found_as_often_as_is_said(level: float, power: float) -> None:
     spread, rng = 0.3, np.random.default_rng([7, int(1000 * level), int(10 * power)])
@@ -53,6 +54,7 @@ def test_numbers_of_the_normal_distribution() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_p_value_tells_the_standard_error_where_it_can() -> None:
     rng, plan = np.random.default_rng(5), Resampling(10_000)
     told = 0
@@ -94,6 +96,7 @@ def test_drops_of_a_share_are_found_as_often_as_is_said(wins: float, drop: float
     assert least and power_of(least, seen, level) == pytest.approx(FOUR_OF_FIVE, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_drops_of_a_share_are_found_by_the_randomisation_as_often_as_is_said() -> None:
     """The whole way: one pair of near-identical encoders says what is found, planted drops show it; also averages."""
     n, level, plan = 400, 0.01, Resampling(999)

@@ -28,6 +28,7 @@ def resamples(draw):
     return rng.integers(0, steps, n) / 4, rng.integers(0, steps, size=(3, n)) / 8, counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REFERENCES)
 @given(drawn=resamples())
 @settings(deadline=None, max_examples=150)

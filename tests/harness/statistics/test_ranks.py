@@ -115,6 +115,7 @@ def test_five_hundred_tests_are_too_many_for_ten_thousand_resamples() -> None:
     assert found.n_separated == 0 and set(found.ranks[names[0]]) == {32.0, 1.0}
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_true_mean_ranks_of_all_encoders_at_once() -> None:
     """2,000 tables with known truth, some of it ties: at level 0.8 all intervals are right in 80 % of them or more."""
     rng = np.random.default_rng(7)

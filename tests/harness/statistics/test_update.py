@@ -60,6 +60,7 @@ def entries(store: ResultStore, task: str = "sts17") -> dict:
     return StatisticsStore(store.root).load(task).entries
 
 
+@pytest.mark.slow
 def test_an_interval_is_that_of_scipys_bca_bootstrap(store: ResultStore) -> None:
     update_statistics(store, [STS], Resampling(4000))
     rows = rows_of("fair")["en-en"]
@@ -163,6 +164,7 @@ def test_bucc_does_not_depend_on_who_else_is_on_the_board(tmp_path: Path) -> Non
     assert set(found.p["f1_train"]) == {"b", "c"}
 
 
+@pytest.mark.slow
 def test_the_average_of_bucc_resamples_each_pair_by_itself(tmp_path: Path) -> None:
     """Against SciPy's bootstrap of four independent samples; F1 of each pair is counted sentence by sentence."""
     bucc, pairs = get_task("bucc"), ("de-en", "fr-en", "ru-en", "zh-en")
@@ -265,10 +267,11 @@ def test_few_items_have_no_interval_and_no_test(tmp_path: Path) -> None:
     json.loads(StatisticsStore(tmp_path).file("sts17").read_text(), parse_constant=lambda name: pytest.fail(name))
 
 
+@pytest.mark.slow
 def test_a_task_of_another_package(store: ResultStore) -> None:
     """Every metric is resampled by calls of its own `aggregate`; one that fails at it does no harm."""
     own = replace(STS, resample=None)
-    update_statistics(store, [own], Resampling(50))
+    update_statistics(store, [own], Resampling(20))
     assert set(entries(store)["good", "en-en"].interval) == {"spearman", "pearson"}
 
     def fragile(rows: dict[str, np.ndarray]) -> dict[str, float]:

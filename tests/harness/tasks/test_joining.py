@@ -33,6 +33,7 @@ def average_rank(values, value):
     return sum(other < value for other in values) + (1 + sum(other == value for other in values)) / 2
 
 
+@pytest.mark.slow
 @given(drawn_rows())
 @settings(deadline=None, max_examples=60)
 def test_as_plain_loops_have_it(rows):
@@ -52,6 +53,7 @@ def test_as_plain_loops_have_it(rows):
         assert found.shift[i] == pytest.approx(100 * sum(moved) / len(moved) / len(items), abs=1e-9)
 
 
+@pytest.mark.slow
 @given(drawn_rows(), st.integers(1, 80))
 @settings(deadline=None, max_examples=60)
 def test_a_constant_on_one_set_moves_it_up_and_the_others_down(rows, eighths):
@@ -67,6 +69,7 @@ def test_a_constant_on_one_set_moves_it_up_and_the_others_down(rows, eighths):
     assert after.cost[1:, 1:] == pytest.approx(before.cost[1:, 1:], abs=1e-9)  # pairs that the set is not in
 
 
+@pytest.mark.slow
 @given(drawn_rows())
 @settings(deadline=None, max_examples=40)
 def test_only_the_order_of_the_cosines_counts(rows):
