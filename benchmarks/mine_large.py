@@ -144,7 +144,7 @@ def main() -> None:
                 again, kills, is_done = Run(), 0, False
                 command += ["--work-dir", str(root / "work"), "--out", str(root / "again.tsv")]
                 while not is_done:
-                    delay = random.uniform(0.02, 0.3) * whole.seconds if kills < options.kills else None
+                    delay = random.uniform(0.2, 1) / options.kills * whole.seconds if kills < options.kills else None
                     is_done = again.go(command, root, delay)
                     kills += not is_done
                 is_same = digest_of(root / "whole.tsv") == digest_of(root / "again.tsv")
