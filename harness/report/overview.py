@@ -19,7 +19,6 @@ from harness.results.records import Result
 from harness.results.statistics import Statistics
 from harness.speed.store import Measurement
 from harness.statistics.board import Board, Key
-from harness.statistics.candidates import facts_of, not_commercial
 from harness.statistics.ranks import OverallRanks, overall_ranks
 
 WIDTH = 100
@@ -182,6 +181,9 @@ class Overview:
     @property
     def _licence_note(self) -> list[Note]:
         """Names the encoders that a company may not use."""
+        # Here, as it imports encoders' adapters, and with them NumPy; `show` has no such note.
+        from harness.statistics.candidates import facts_of, not_commercial
+
         found = not_commercial(facts_of(self.results, self.measured))
         named = ", ".join(f"{name} ({licence})" for name, licence in found.items())
         return [Note(f"not free for commercial use, by the licence of the weights: {named}")] if named else []

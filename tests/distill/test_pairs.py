@@ -154,7 +154,7 @@ def test_what_fails_leaves_the_old_store(
     folder = tmp_path / "s"
     PairStore.build(corpora, Filters(), guard, folder)
     write("parallel/b.en-de.tsv.gz", "A horse.\tEin Pferd.\nA cow.\n")
-    with pytest.raises(InputError, match=r"b\.en-de\.tsv\.gz:2: 1 columns, expected 2"):
+    with pytest.raises(InputError, match=r"b\.en-de\.tsv\.gz:2: 1 column, expected 2"):
         PairStore.build(corpora, Filters(), guard, folder)
     check(PairStore.open(folder), TSV, guard)
     assert not (tmp_path / "s.part").exists()

@@ -202,6 +202,7 @@ def test_names_cover_nothing(points: list[tuple[str, float, float]]) -> None:
 
 def test_few_names_have_all_a_place_also_in_a_corner_behind_lines() -> None:
     """Three encoders in a chart of the page: the fastest one in the lower right corner, beside the line to it."""
+    pytest.importorskip("altair")
     rows = [
         {"encoder": name, "value": value, "low": low, "high": high, "cost": speed}
         for name, value, low, high, speed in (

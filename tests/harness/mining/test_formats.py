@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import gzip
+import inspect
 import io
 import json
 import re
 import sys
 from pathlib import Path
-from typing import get_type_hints
 from xml.etree import ElementTree
 
 import numpy as np
@@ -41,7 +41,7 @@ SMALL = bitext([1.5, 1.25], ['Ja & <nein> "gut"', "Zwei"], ["Two", "Yes\u00ad \u
 
 def test_the_help_and_the_page_name_every_format() -> None:
     """The command's module types them by hand, as it may not import NumPy."""
-    (option,) = get_type_hints(mine, include_extras=True)["format"].__metadata__
+    (option,) = inspect.get_annotations(mine, eval_str=True)["format"].__metadata__
     assert option.metavar == f"<{'|'.join(FORMATS)}>"
     page = (Path(__file__).parents[3] / "docs/mining.md").read_text("utf-8")
     section = page.split("\n## Formats\n")[1].split("\n## ")[0]
