@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from harness.data import DataDir
 from harness.data.own import Kind, OwnSet
@@ -77,5 +77,4 @@ def stored_sets(
 
 
 def _kind(task: str) -> Kind | None:
-    kinds: tuple[Kind, ...] = ("pairs", "scored", "retrieval")
-    return next((kind for kind in kinds if kind == task), None)
+    return next((kind for kind in get_args(Kind) if kind == task), None)

@@ -203,7 +203,7 @@ def read_pairs(corpus: Corpus) -> Iterator[tuple[str, str]]:
         yield (right, left) if corpus.is_swapped else (left, right)
     if is_empty:
         least = f" with a score of at least {corpus.min_score:g}" if corpus.min_score else ""
-        raise FileError(f"{corpus.files[0]}: no pairs{least} in it", f"correct it, leave {corpus.name} out")
+        raise FileError(f"{corpus.files[0]}: no pairs{least} in it", "correct it or leave it out")
 
 
 def _read_moses(corpus: Corpus) -> Pairs:

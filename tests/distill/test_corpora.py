@@ -133,7 +133,7 @@ def test_no_corpora(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.en-de.tsv", "", r"a\.en-de\.tsv: no pairs in it; correct it, leave a\.en-de out, .* fetch it again"),
+        ("a.en-de.tsv", "", r"a\.en-de\.tsv: no pairs in it; correct it or leave it out, or if .* fetch it again"),
         ("a.en-de.tsv", "one\teins\ntwo\n", r"a\.en-de\.tsv:2: 1 column, expected 2"),
         ("a.en-de.tsv", "one\teins\tun\n", r"a\.en-de\.tsv:1: 3 columns, expected 2"),
         ("a.en-de.tsv", b"one\teins\ntwo\tf\xfcr\n", r"a\.en-de\.tsv:2: not UTF-8 \(byte 0xfc"),
