@@ -16,7 +16,8 @@ def costs(results: Sequence[Result], measured: Iterable[Measurement], places: Ma
     measure what is not known.
 
     `alike`: whether speed and memory were measured as most others were; only such are compared. `scores`: whether the
-    weights are those of the scores; `ms`: of one text alone, as the tables print it. Speeds are of two sentences each, many at a time.
+    weights are those of the scores; `ms`: of one text alone, as the tables print it. Speeds are of two
+    sentences each, many at a time.
     """
     fingerprints = {(result.encoder, result.fingerprint) for result in results}
     chosen, usual = choose((one for one in measured if one.encoder in places), fingerprints)

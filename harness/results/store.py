@@ -230,7 +230,8 @@ def _parse(file: Path) -> list[Result]:
         return results
     except ValueError as error:
         raise InputError(
-            f"{file}: no list of result records ({error}); restore the file or delete it, unless a newer version made it"
+            f"{file}: no list of result records ({error}); restore the file or delete it, "
+            "unless a newer version made it"
         ) from None
 
 
