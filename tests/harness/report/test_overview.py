@@ -219,6 +219,8 @@ def test_of_many_sets_with_remarks_a_few_are_named(n: int, more: str) -> None:
         for name in ("a", "b")
         for i in range(n)
     ]
+    parts = [f"s{i:02}" for i in range(n)]
+    results += [record(name, "pairs", "avg", metrics, "p", parts=parts) for name in ("a", "b")]
     (one,) = overviews(results, {}, [], [])
     for notes in (one.short(100).splitlines(), [note.plain for note in one.front().notes]):
         assert [line[:9] for line in notes if "17 pairs" in line] == ["pairs s00", "pairs s01", "pairs s02"]
