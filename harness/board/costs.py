@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from harness.report.speed import setup_text
+from harness.report.speed import ms_cell, setup_text
 from harness.results.records import Result
 from harness.speed.store import Figure, Measurement, choose, figure
 from harness.statistics.candidates import HOW_TO_MEASURE
@@ -16,7 +16,8 @@ def costs(results: Sequence[Result], measured: Iterable[Measurement], places: Ma
     measure what is not known.
 
     `alike`: whether speed and memory were measured as most others were; only such are compared. `scores`: whether the
-    weights are those of the scores. Speeds are of two sentences each, many at a time.
+    weights are those of the scores; `ms`: of one text alone, as the tables print it. Speeds are of two
+    sentences each, many at a time.
     """
     fingerprints = {(result.encoder, result.fingerprint) for result in results}
     chosen, usual = choose((one for one in measured if one.encoder in places), fingerprints)
@@ -36,7 +37,7 @@ def _cost(one: Measurement, is_alike: bool, is_of_scores: bool) -> dict[str, Any
     many, alone = one.cell("own"), one.cell("alone")
     return {
         "speed": _spread(many.sentences_per_s if many else None),
-        "ms": alone.ms if alone else None,
+        "ms": ms_cell(alone.ms).text if alone else None,
         "load": _spread(figure(one.load_s)),
         "memory": _spread(figure(one.memory_mb)),
         "size": one.size_bytes,

@@ -49,7 +49,6 @@ from harness.protocol.described import (
 from harness.protocol.languages import is_made_for, languages_of
 from harness.protocol.task import Task
 from harness.report.cells import digits_of
-from harness.report.commands import YOUR_SETS, sets_options
 from harness.report.figures import shortened
 from harness.report.headlines import one_each
 from harness.report.tables import footnotes, is_floor, remarks, split_sample
@@ -242,10 +241,9 @@ def _encoder(name: str, results: Sequence[Result], facts: Facts, notes: Sequence
 
 
 def _task(name: str, shown: Shown) -> dict[str, Any]:
-    """`own`: commands name a file of the user's that lists the sets, since records do not tell how these are given."""
+    """`own`: whether its sets are the user's."""
     known = shown.statistics.get(name) or Statistics()
-    own = is_own(name) and any(YOUR_SETS in sets_options([r]) for r in shown.results if r.task == name)
-    return {"name": name, "title": title_of(name), "own": own, "level": known.level, "alpha": known.alpha}
+    return {"name": name, "title": title_of(name), "own": is_own(name), "level": known.level, "alpha": known.alpha}
 
 
 def _ranks(found: OverallRanks, places: Mapping[str, int], labels: Mapping[Key, str]) -> dict[str, Any]:

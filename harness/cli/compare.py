@@ -126,7 +126,7 @@ def compare(
         reasons = [f"{name} on {c.subset}: {why}" for c in compared for name, why in c.missing.items()]
         raise InputError(f"there is no set that two of the encoders have: {reasons[0]}")
     signatures = {p.task.name: common_signature(map(p.task.signature_on, p.sources)) for p in plan}
-    typer.echo(_printed(format, compared, names, resampling, signatures, reference or ""))
+    typer.echo(_printed(format, compared, names, resampling, signatures, reference or "", _remarks(candidates, plan)))
     if any(rows.failures for rows in measured):
         raise typer.Exit(3)
 
@@ -190,6 +190,15 @@ class _Candidate:
         return measure_rows(run, encoder, plan)
 
 
+def _remarks(candidates: Sequence[_Candidate], plan: Sequence[Planned]) -> list[str]:
+    """What the records of these very sets say of their items."""
+    from harness.report.tables import remarks
+
+    sources = {(planned.task.name, source.subset): source for planned in plan for source in planned.sources}
+    said = [r for one in candidates for r in one.records if r.remarks and r.key[1:] in sources]
+    return remarks((r for r in said if r.dataset.sha256 == sources[r.key[1:]].sha256), with_task=True)
+
+
 def _tasks(names: Sequence[str] | None, metric: str | None, progress: Progress) -> list[Task]:
     """The tasks that are asked for and have the metric."""
     from harness.core.errors import InputError, unknown_name
@@ -214,6 +223,7 @@ def _printed(
     plan: Resampling,
     signatures: dict[str, str],
     reference: str,
+    remarks: Sequence[str],
 ) -> str:
     from harness.core.escaping import json_text
     from harness.report.comparison import entries, tables
@@ -230,8 +240,9 @@ def _printed(
                 if c.kind != "bias"
             ],
             "signatures": {task: f"{text}|{plan.signature}" for task, text in signatures.items()},
+            "remarks": [*remarks],
         }
         return json_text(content, indent=2)
     if format in ENTRY_FORMATS:
         return render_long(entries(compared, names, plan), format)
-    return render(tables(compared, names, plan, signatures, reference), format)
+    return render(tables(compared, names, plan, signatures, reference, remarks), format)

@@ -186,7 +186,9 @@ def gate(
             defaults={"device": device, "batch_size": batch_size},
         )
         progress = stack.enter_context(watch())
-        opened = Opened(join(folders), chosen, options, stack.enter_context(temporary_folder()), progress)
+        opened = Opened(
+            join(folders), chosen, options, stack.enter_context(temporary_folder()), progress, results or ()
+        )
         resampling = Resampling(resamples, seed, round(1 - alpha, 12))
         pairs = [(encoders[0], encoders[1])] if reference is None else opened.each(encoders, reference)
         sides = told_apart([opened.pair(*pair) for pair in pairs])

@@ -48,7 +48,10 @@ class Chosen:
 
 
 class Opened:
-    """The two sides of each pair, loaded and measured where nothing is stored."""
+    """The two sides of each pair, loaded and measured where nothing is stored.
+
+    results: the results folders as the user named them, for commands; by default none.
+    """
 
     def __init__(
         self,
@@ -57,9 +60,11 @@ class Opened:
         options: Options,
         folder: Path,
         progress: Progress,
+        results: Sequence[Path] = (),
     ):
         self._joined, self._chosen, self._options = joined, chosen, options
         self._folder, self._progress = folder, progress
+        self._results_options = [word for root in results for word in ("--results", root.as_posix())]
 
     def pair(self, baseline: str, candidate: str) -> tuple[Side, Side]:
         """Baseline and candidate. Raises InputError as `find_stored`; both are the same results."""
@@ -99,8 +104,8 @@ class Opened:
                 if own and self._found(text, "") is None:
                     raise InputError(
                         f"{text} has no stored results to be a baseline, and --reference {reference} is the candidate, "
-                        f"which is held against each; to judge the new one: leaderboard gate {reference} "
-                        f"{shlex.quote(text)}"
+                        f"which is held against each; to judge the new one: "
+                        f"{shlex.join(['leaderboard', 'gate', reference, text, *self._results_options])}"
                     )
                 pairs.append((text, reference))
                 continue

@@ -26,12 +26,14 @@ def _of_header(pairs: OwnPairs) -> list[str]:
 def _of_repeats(pairs: OwnPairs) -> list[str]:
     """Every sentence finds one row, equal ones the same row, and of equal rows the lowest is found.
 
-    So as many pairs as there are different sentences on a side can be right, and no more, in both directions.
+    So no more pairs can be right than there are different sentences on a side, in both directions; it may be fewer.
     """
     n, n_sources, n_targets = len(pairs.sources), len(set(pairs.sources)), len(set(pairs.targets))
-    if n in (0, min(n_sources, n_targets)):
+    if n == min(n_sources, n_targets):
         return []
+    bound = f"{100 * min(n_sources, n_targets) / n:.1f}"
+    so = "" if bound == "100.0" else f", so accuracy is at most {bound}"  # of thousands of pairs one says nothing
     return [
         f"{n:,} pairs, but {n_sources:,} different source and {n_targets:,} different target sentences: of equal ones "
-        f"at most one counts as found, so accuracy is at most {100 * min(n_sources, n_targets) / n:.1f}; remove repeats"
+        f"at most one counts as found{so}; remove repeats"
     ]

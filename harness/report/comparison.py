@@ -26,6 +26,7 @@ def tables(
     plan: Resampling,
     signatures: Mapping[str, str],
     reference: str = "",
+    remarks: Sequence[str] = (),
 ) -> list[Table]:
     """A table per task (for more than two encoders, also against the best and of the ranks), then win / tie / loss.
 
@@ -34,6 +35,7 @@ def tables(
     Args:
         signatures: by task.
         reference: of several encoders, the one that is held against each of the others in place of the best.
+        remarks: what is to be known of the items.
     """
     alpha = plan.alpha
     all_tables: list[Table] = []
@@ -50,7 +52,7 @@ def tables(
         all_tables += [*task_tables[:-1], _with_notes(task_tables[-1], notes)]
     if any(c.kind == "set" and c.differences for c in comparisons):
         all_tables.append(_win_tie_loss(comparisons, encoders, alpha))
-    closing = [*_legend(plan, len(encoders), reference), *_too_few_resamples(comparisons, plan)]
+    closing = [*remarks, *_legend(plan, len(encoders), reference), *_too_few_resamples(comparisons, plan)]
     closing.append(conclusion(comparisons, encoders, alpha))
     return [*all_tables[:-1], _with_notes(all_tables[-1], list(map(Note, closing)))]
 

@@ -26,6 +26,7 @@ WIDTH = 100
 MOST_COLUMNS = 7
 """Of the front page's table: what fits beside the encoders' names in the 830 pixels of a README."""
 _NAME = 30
+_REMARKED = 3
 _RANK = "overall rank"
 _COST = "sentences/s: texts of two sentences, many at a time; MB: files on disk; measured on "
 
@@ -82,7 +83,7 @@ class Overview:
             *(Note(text) for text in _stand_ins(keys)),
             *folded_note(self.folded),
             *self._marks,
-            *map(Note, remarks(self.results, with_task=True)),
+            *map(Note, _few_remarks(self.results)),
             *self._licence_note,
             *missing_note(table),
             *(note for note in figures.legend() if not note.text.startswith("[low, high]")),
@@ -161,7 +162,7 @@ class Overview:
             notes.append(other_language_note().plain)
         notes += [note.plain for note in missing_note(table)]
         notes += _stand_ins(self._keys)
-        notes += remarks(self.results, with_task=True)
+        notes += _few_remarks(self.results)
         if self._costs:
             notes.append(f"sent./s: sentences a second; MB: on disk; {self._costs.setup}")
             notes += [note.plain for note in self._costs.footnotes]
@@ -333,3 +334,15 @@ def _cut(name: str) -> str:
 
 def _width(table: Table) -> int:
     return max(map(len, plain_text(table, 10**6).splitlines()))
+
+
+def _few_remarks(results: Sequence[Result]) -> list[str]:
+    """What is to be known of the items of the first sets, and how many other sets have such notes."""
+    sets = list(dict.fromkeys(result.key[1:] for result in results if result.remarks))
+    shown, left = sets[:_REMARKED], sets[_REMARKED:]
+    lines = remarks((result for result in results if result.key[1:] in shown), with_task=True)
+    if left:
+        tasks = " or ".join(task_order(task for task, _ in left))
+        more = f"{len(left)} more set{'s have' if len(left) > 1 else ' has'} such notes"
+        lines.append(f"{more}: leaderboard show --task {tasks}")
+    return lines

@@ -16,6 +16,7 @@ from harness.protocol import get_task
 from harness.protocol.described import described, metric_of, metric_order, subset_order, task_order
 from harness.protocol.task import Rows, Task
 from harness.report.cells import p_is
+from harness.report.tables import remarks
 from harness.reproduction.findings import Check, Finding, FindingKind, compare_records
 from harness.reproduction.sides import Side
 from harness.resampling.power import FOUR_OF_FIVE, minimum_detectable, power_of
@@ -198,6 +199,9 @@ def judge(
     judged = {key.task for key in checks}
     lacking = [task for task, names in chosen.items() if names and task not in judged]
     notes += [f"not judged: {task} (has no {' or '.join(metrics)})" for task in lacking]
+    places = [(old.task, subset) for _, old, _, _ in compared for subset in (old.subset, *old.parts)]
+    records = [side.records[place] for place in places for side in sides if place in side.records]
+    notes += remarks(records, with_task=True)
     everything = (*checks.values(), *candidate.caches)
     origins = (baseline.origin, candidate.origin)
     return Judgement(

@@ -229,7 +229,10 @@ def _parse(file: Path) -> list[Result]:
             raise ValueError("two records of one subset")
         return results
     except ValueError as error:
-        raise InputError(f"{file}: no list of result records ({error}); restore the file or delete it") from None
+        raise InputError(
+            f"{file}: no list of result records ({error}); restore the file or delete it, "
+            "unless a newer version made it"
+        ) from None
 
 
 def _check(result: Result, file: Path) -> None:

@@ -219,4 +219,6 @@ def _parse(file: Path) -> list[Measurement]:
             raise ValueError("a measurement of another encoder than the file is named after")
         return measurements
     except ValueError as error:
-        raise InputError(f"{file}: no measurements of speed ({error}); restore the file or delete it") from None
+        raise InputError(
+            f"{file}: no measurements of speed ({error}); restore the file or delete it, unless a newer version made it"
+        ) from None

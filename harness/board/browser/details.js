@@ -70,7 +70,9 @@ function recordLink(encoder, column, at) {
   return element("a", { href: `${data.link}/${quoted}${at ? `#L${at}` : ""}`, rel: "noreferrer" }, path);
 }
 
-const OWN = "`YOUR-SETS.toml`: a file that lists the sets; `leaderboard run --help` has other ways to name them.";
+// Stands in commands where records do not tell how the sets were given.
+const YOUR_SETS = "YOUR-SETS.toml";
+const OWN = "`" + YOUR_SETS + "`: a file that lists the sets; `leaderboard run --help` has other ways to name them.";
 
 // What the tests say of a number alone.
 function testOf(encoder, column, cell) {
@@ -99,7 +101,7 @@ function showNumber(encoder, column) {
     ]),
     element("h3", {}, "How to repeat it"),
     from.command ? command(from.command) : element("p", {}, "Measured through the Python API: there is no command."),
-    from.command && taskOf[column.task].own ? element("p", { class: "notes" }, ...withCode(OWN)) : null,
+    from.command?.includes(YOUR_SETS) ? element("p", { class: "notes" }, ...withCode(OWN)) : null,
     list([
       ["record", recordLink(encoder, column, from.at)],
       ["data", from.name],
@@ -136,9 +138,9 @@ function showEncoder(encoder) {
             .filter(Boolean)
             .join(": "),
         ],
-        ["licence of the weights", encoder.licence && titleOf({ ...encoder, name: "" }).replace(", ", "")],
+        ["licence of the weights", licenceText(encoder)],
         ["speed", cost?.speed && range(cost.speed, "sentences/s")],
-        ["one text", cost?.ms != null && `${cost.ms < 10 ? Number(cost.ms.toPrecision(2)) : count(cost.ms)} ms`],
+        ["one text", cost?.ms != null && `${cost.ms} ms`],
         ["load", cost && range(cost.load, "s")],
         ["memory", cost && range(cost.memory, "MB")],
         ["on disk", cost?.size != null && size(cost.size)],

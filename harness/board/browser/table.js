@@ -137,8 +137,9 @@ function scoreCell(column, encoder, isChosen) {
 }
 
 // What a pointer that rests on a name is told.
-const titleOf = ({ name, licence, commercial }) =>
-  licence ? `${name}, ${licence}${commercial === false ? ": not free for commercial use" : ""}` : name;
+const licenceText = ({ licence, commercial }) =>
+  licence && `${licence}${commercial === false ? ": not free for commercial use" : ""}`;
+const titleOf = (encoder) => [encoder.name, licenceText(encoder)].filter(Boolean).join(", ");
 
 function costCell(cost, encoder) {
   const of = encoder.cost;

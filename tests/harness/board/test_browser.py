@@ -31,7 +31,8 @@ from harness.core.escaping import visible
 from harness.report.entries import long_form
 from harness.report.figures import Figures
 from harness.report.long import csv_text
-from harness.report.speed import cost_columns
+from harness.report.speed import cost_columns, ms_cell
+from harness.results.records import Dataset
 from harness.results.statistics import Entry, Statistics, digest
 from harness.statistics.board import Board
 
@@ -331,6 +332,47 @@ def test_own_pairs_name_their_languages_and_have_charts(opened: Any, tmp_path: P
     assert "Own pairs trg->src faq (Turkish \u2192 English)" in seen.texts("#set option")
     assert "Turkish (tr)" in seen.texts("#lang option"), "a language keeps its own name"
     assert seen.console == []
+
+
+def test_the_file_that_lists_the_sets_is_explained_where_a_command_names_it(opened: Any, tmp_path: Path) -> None:
+    files = {"known": {"known.en-tr.tsv": "0" * 64}, "unknown": {}}
+    results = [
+        record(
+            name,
+            "pairs",
+            subset,
+            {"accuracy_src_trg": 50.0},
+            "p",
+            languages=["en", "tr"],
+            dataset=Dataset(subset, "0" * 64, of_set),
+        )
+        for subset, of_set in files.items()
+        for name in (("good", "poor") if subset == "known" else ("good",))
+    ]
+    made = Shown(results, statistics_of(results), [measurement(name, 0.001) for name in ("good", "poor")])
+    seen = opened(written(tmp_path, made, Options()), "#task=pairs")
+    for subset, is_explained in (("known", False), ("unknown", True)):
+        place = seen.heads().index(subset)
+        row = seen.page.locator("#table tbody tr", has=seen.page.locator('button.name[title^="good"]'))
+        row.locator("td").nth(place).locator(".num").click()
+        text = seen.page.inner_text("#details")
+        assert ("a file that lists the sets" in text, "--sets YOUR-SETS.toml" in text) == (is_explained, is_explained)
+        assert is_explained or "--pairs known.en-tr.tsv" in text
+        seen.page.keyboard.press("Escape")
+
+
+def test_milliseconds_are_those_of_the_tables(opened: Any, tmp_path: Path) -> None:
+    times = [2.25, 1.25, 0.125, 9.96, 12.5, 1234.5]
+    results = [sts(f"e{n}", "en-en", 50.0 + n) for n in range(len(times))]
+    # A text alone takes ten times as long as these seconds.
+    measured = [measurement(f"e{n}", ms / 1e4) for n, ms in enumerate(times)]
+    seen = opened(written(tmp_path, Shown(results, statistics_of(results), measured), Options()))
+    for n, one in enumerate(measured):
+        alone = one.cell("alone")
+        assert alone is not None
+        seen.page.locator("#table button.name", has_text=f"e{n}").click()
+        assert f"one text\n{ms_cell(alone.ms).text} ms\n" in seen.page.inner_text("#details")
+        seen.page.keyboard.press("Escape")
 
 
 def test_filters_and_the_address(opened: Any, file: Path) -> None:

@@ -17,6 +17,7 @@ from harness.board.biases import biases
 from harness.board.data import BEST, RESAMPLED, TESTED, UNTESTED, Shown, board_data
 from harness.core.names import Subset
 from harness.report.entries import long_form
+from harness.results.records import Dataset
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +115,15 @@ def test_own_pairs_say_from_which_language_to_which_and_have_one_name() -> None:
     assert not any("direction" in c for (subset, _), c in found.items() if subset in ("avg", "unknown"))
     labels = {subset: found[subset, "accuracy_src_trg"]["label"] for subset in ("avg", "turkish")}
     assert labels == {"avg": "Own pairs src->trg avg", "turkish": "Own pairs src->trg turkish"}
+
+
+def test_a_task_on_own_sets_is_own_also_where_its_files_are_known() -> None:
+    of_set = Dataset("faq", "0" * 64, {"faq.en-tr.tsv": "0" * 64})
+    metrics = {"accuracy_src_trg": 50.0}
+    results = [record("a", "pairs", "faq", metrics, "p", languages=["en", "tr"], dataset=of_set)]
+    made = board_data(shown([*results, sts("a", "en-en", 50.0)]))
+    assert {task["name"]: task["own"] for task in made["tasks"]} == {"pairs": True, "sts17": False}
+    assert any("--pairs faq.en-tr.tsv" in part for command in made["commands"] for part in command)
 
 
 def test_columns_say_their_languages(data: dict[str, Any]) -> None:

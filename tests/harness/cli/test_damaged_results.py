@@ -67,6 +67,7 @@ def test_a_field_of_a_record(here: Path, capsys: pytest.CaptureFixture[str], fie
     before = file.read_bytes()
     message = one_line(capsys, "show", "--record", "chargrams/sts17/en-en@sample")
     assert message.startswith("error: results/records/chargrams/sts17.json: no list of result records (")
+    assert message.endswith("restore the file or delete it, unless a newer version made it")
     assert f"$[0].{field}" in message or name in message or field in ("fingerprint", "metrics")  # no JSON at all
     assert file.read_bytes() == before
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from gate_runs import findings, leaderboard_here
 from measured_rows import store_measured, sts_rows
-from result_records import write_records
+from result_records import sts, write_records
 from scipy.stats import binomtest
 from speeds import measurement
 
@@ -217,6 +217,7 @@ def test_a_reference_is_held_against_each(results: Path, capsys: pytest.CaptureF
 
 
 def test_names_that_are_empty_and_limits_that_limit_nothing(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_records(Path("one?"), [sts("a", "en-en", 50.0, spec="chargrams?name=a")])
     for arguments, words in [
         (("old", "--reference", ""), "the name of an encoder is empty"),
         (("old", "fine", "--reference", " "), "the name of an encoder is empty"),
@@ -228,6 +229,10 @@ def test_names_that_are_empty_and_limits_that_limit_nothing(results: Path, capsy
         (
             ("chargrams?name=new", "--reference", "old"),
             "to judge the new one: leaderboard gate old 'chargrams?name=new'",
+        ),
+        (
+            ("chargrams?name=b", "--reference", "chargrams?name=a", "--results", "one?", "--results", "results"),
+            "leaderboard gate 'chargrams?name=a' 'chargrams?name=b' --results 'one?' --results results",
         ),
     ]:
         assert gate(*arguments) == 2, arguments

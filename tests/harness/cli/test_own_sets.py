@@ -150,6 +150,11 @@ def test_repeats_and_headers_are_said_wherever_their_scores_stand(
         "show --task": leaderboard("show", "--task", "pairs").stdout,
         "show --record": leaderboard("show", "--record", "chargrams/pairs/faq").stdout,
         "best": leaderboard("best").stdout,
+        "compare": leaderboard("compare", "chargrams", "small", *pairs, "--resamples", "1000").stdout,
+        "compare without files": leaderboard(
+            "compare", "chargrams", "small", "--task", "pairs", "--resamples", "1000"
+        ).stdout,
+        "gate": leaderboard("gate", "chargrams", "small", "--resamples", "1000").stdout,
         "the task's page": Path("results/pairs.md").read_text("utf-8"),
         "the board": Path("board.html").read_text("utf-8"),
     }

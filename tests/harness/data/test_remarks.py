@@ -43,6 +43,13 @@ def test_the_bound_is_reached_where_only_one_side_repeats() -> None:
     assert task.aggregate(rows)["accuracy_src_trg"] == 50
 
 
+def test_a_bound_that_is_printed_as_100_is_left_out() -> None:
+    sources = [f"s{n}" for n in range(3_000)]
+    (text,) = pair_remarks(OwnPairs([*sources, "s0"], [f"t{n}" for n in range(3_001)], ("de", "tr")))
+    assert text.startswith("3,001 pairs, but 3,000 different source and 3,001 different target sentences")
+    assert text.endswith("at most one counts as found; remove repeats")
+
+
 @pytest.mark.parametrize(
     ("first", "is_header"),
     [

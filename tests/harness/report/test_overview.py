@@ -209,3 +209,20 @@ def test_two_metrics_of_one_set_are_told_apart() -> None:
         heads = overviews(results, {}, [], [])[0].short(100).splitlines()[3]
     described.cache_clear()
     assert heads.split() == ["encoder", "overall", "rank", "x", "spearman", "x", "pearson"]
+
+
+@pytest.mark.parametrize(("n", "more"), [(3, ""), (4, "1 more set has"), (30, "27 more sets have")])
+def test_of_many_sets_with_remarks_a_few_are_named(n: int, more: str) -> None:
+    metrics = {"accuracy_src_trg": 50.0}
+    results = [
+        record(name, "pairs", f"s{i:02}", metrics, "p", remarks=["17 pairs, but 11 different sentences"])
+        for name in ("a", "b")
+        for i in range(n)
+    ]
+    parts = [f"s{i:02}" for i in range(n)]
+    results += [record(name, "pairs", "avg", metrics, "p", parts=parts) for name in ("a", "b")]
+    (one,) = overviews(results, {}, [], [])
+    for notes in (one.short(100).splitlines(), [note.plain for note in one.front().notes]):
+        assert [line[:9] for line in notes if "17 pairs" in line] == ["pairs s00", "pairs s01", "pairs s02"]
+        said = [line for line in notes if "such notes" in line]
+        assert said == ([f"{more} such notes: leaderboard show --task pairs"] if more else [])
