@@ -113,7 +113,7 @@ def compare(
     if reference is not None and reference not in names:
         raise unknown_name("encoder to be the reference", reference, names)
     with watch() as progress:
-        own = own or stored_sets([candidate.records for candidate in candidates], task or (), subset or ())
+        own = own or stored_sets({one.name: one.records for one in candidates}, task or (), subset or (), progress)
         plan = plan_sets(
             _tasks(task, metric, progress), choose_data(own or data_dir), subset or (), progress, language or ()
         )

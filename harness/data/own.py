@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -18,6 +19,7 @@ from harness.core.errors import InputError
 from harness.core.files import user_path
 from harness.core.names import Subset, check_name
 from harness.core.text import FileError, iter_lines, of_the_user, parse_number, tab_rows
+from harness.data.columns import columns_protocol
 from harness.data.corpora import (
     NAME,
     TEXT_FORMATS,
@@ -78,6 +80,12 @@ class OwnSet(Source):
         """The languages, as encoders are told them."""
         first, second = (standard_language(code) if code else None for code in self.languages)
         return first, second
+
+    @cached_property
+    def checksums(self) -> dict[str, str]:
+        """As of any source. Raises InputError, as loading does."""
+        with of_the_user():
+            return super().checksums
 
 
 @dataclass(frozen=True)
@@ -185,7 +193,7 @@ def _open_pairs(location: Location, options: Options) -> OwnSet:
 
 def pairs_by_name(files: tuple[Path, ...], options: Options) -> OwnSet:
     """The set of pairs that files of these names are, whether they are here or not. Raises InputError as `open_set`."""
-    return _described(describe(files, languages=options.languages), options)
+    return _described(describe(files, languages=options.languages, columns=options.columns), options)
 
 
 def _described(corpus: Corpus, options: Options) -> OwnSet:
@@ -196,6 +204,7 @@ def _described(corpus: Corpus, options: Options) -> OwnSet:
         name,
         name,
         corpus.files,
+        protocol=columns_protocol(corpus.columns),
         kind="pairs",
         languages=sides,
         columns=corpus.columns,
@@ -228,8 +237,16 @@ def scored_by_name(path: Path, options: Options) -> OwnSet:
         stem, languages = match[1] or path.parent.name, (match[2], match[3])
     name = check_set_name(options.name or stem)
     sides = _two_languages(languages, path)
-    full_name = _full_name(stem, sides, options)
-    return OwnSet(name, name, (path,), kind="scored", languages=sides, columns=options.columns, full_name=full_name)
+    return OwnSet(
+        name,
+        name,
+        (path,),
+        protocol=columns_protocol(options.columns),
+        kind="scored",
+        languages=sides,
+        columns=options.columns,
+        full_name=_full_name(stem, sides, options),
+    )
 
 
 def _open_retrieval(location: Location, options: Options) -> OwnSet:

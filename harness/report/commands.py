@@ -21,7 +21,10 @@ def sets_options(results: Iterable[Result]) -> list[str]:
     from harness.data.given import Recorded, options_for
 
     recorded = [
-        Recorded(r.task, tuple(r.parts or [r.subset]), tuple(r.dataset.files), tuple(r.languages)) for r in results
+        Recorded(
+            r.task, tuple(r.parts or [r.subset]), r.dataset.files, tuple(r.languages), r.dataset.sha256, r.signature
+        )
+        for r in results
     ]
     return options_for(recorded) or ["--sets", YOUR_SETS]
 

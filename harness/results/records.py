@@ -176,9 +176,9 @@ def name_taken(stored: Result, fingerprint: str) -> NameTakenError:
 
 
 def set_taken(stored: Result) -> NameTakenError:
-    """The error for a set of the user's own under whose name results on other files are stored."""
+    """The error for a set of the user's own under whose name results on other files or columns are stored."""
     return NameTakenError(
-        f"results stored for the set {stored.subset!r} ({stored.task}) are of other files (sha256 "
+        f"results stored for the set {stored.subset!r} ({stored.task}) are of other files or columns (sha256 "
         f"{stored.dataset.sha256[:12]}); give it another name (--set-name), or --replace to remove those"
     )
 

@@ -15,6 +15,7 @@ from harness.core.errors import InputError
 from harness.core.files import locked, refuse_way_out, write_atomically, writing
 from harness.core.names import check_name
 from harness.core.schema import read_json
+from harness.data.columns import columns_of
 from harness.encoders.spec import parse_spec
 from harness.results.records import Identity, Result, mean_metrics, name_taken, seconds_of
 
@@ -94,9 +95,14 @@ class ResultStore:
                 self._recover(encoder)
         return [old for old in self.load(encoder) if old.fingerprint != fingerprint]
 
-    def of_other_data(self, task: str, subset: str, sha256: str) -> list[Result]:
-        """The records of any encoder under a set's name that are of other files. Raises InputError as `load`."""
-        return [old for old in self.load(task=task) if old.subset == subset and old.dataset.sha256 != sha256]
+    def of_other_data(self, task: str, subset: str, sha256: str, signature: str) -> list[Result]:
+        """The records of any encoder under a set's name that are of other files, or of other columns of a table.
+
+        Raises InputError as `load`.
+        """
+        data = sha256, columns_of(signature)
+        stored = [old for old in self.load(task=task) if old.subset == subset]
+        return [old for old in stored if (old.dataset.sha256, columns_of(old.signature)) != data]
 
     def drop(self, records: Iterable[Result]) -> None:
         """Remove records, and averages that need them. Raises InputError: the folder cannot be written."""

@@ -105,20 +105,22 @@ class Records:
         with store.storing(name, self._encoder.fingerprint, replace=self._run.replace) as n_removed:
             save_rows(store.root, result.key, rows, self._run.save_rows or "npz")
             others = [record for record in store.load(name, task.name) if record.subset != result.subset]
-            if outdated := self._on_other_files(store, task, result):
+            if outdated := self._on_other_data(store, task, result):
                 store.drop(outdated)
-                self._run.progress.note(f"{result.subset}: {len(outdated)} stored results on other files removed")
+                self._run.progress.note(
+                    f"{result.subset}: {len(outdated)} stored results on other files or columns removed"
+                )
             store.merge([result, *averages_of(task, [*others, result])])
         self._is_outdated = False
         if n_removed:
             StatisticsStore(store.root).forget(name)
             self._run.progress.note(f"{name}: {n_removed} stored results of other weights or options replaced")
 
-    def _on_other_files(self, store: ResultStore, task: Task, result: Result) -> list[Result]:
+    def _on_other_data(self, store: ResultStore, task: Task, result: Result) -> list[Result]:
         """The records of other encoders on a set that had this name, where they are to be replaced."""
         if not self._run.replace or task.published:
             return []
-        old = store.of_other_data(task.name, result.subset, result.dataset.sha256)
+        old = store.of_other_data(task.name, result.subset, result.dataset.sha256, result.signature)
         return [record for record in old if record.encoder != result.encoder]
 
     def averages(self, task: Task) -> list[Result]:
@@ -206,14 +208,16 @@ def run_suite(request: Request, progress: Progress | None = None) -> Outcome:
 
 
 def _check_sets(run: Run, plan: Sequence[Planned], data: DataDir) -> None:
-    """Refuse a set of the user's own whose name stands for other files in the store.
+    """Refuse a set of the user's own whose name stands for other files, or other columns, in the store.
 
     Raises:
         NameTakenError: so it is, and not `replace`.
     """
-    for task, source in sets_of(plan) if run.store and data.sets else ():
-        others = run.store.of_other_data(task.name, source.subset, source.sha256) if run.store else []
-        if others and not run.replace:
+    if not run.store or run.replace or not data.sets:
+        return
+    for task, source in sets_of(plan):
+        signature = task.signature_on(source)
+        if others := run.store.of_other_data(task.name, source.subset, source.sha256, signature):
             raise set_taken(others[0])
 
 

@@ -104,7 +104,9 @@ def test_a_name_that_stands_for_other_files_is_refused(leaderboard: Leaderboard,
     other = leaderboard("run", *SETS[:2], "--set-name", "faq2", "--encoder", "chargrams")
     assert other.returncode == 0 and {r["subset"] for r in records_of(mine, "chargrams")} == {"faq", "faq2", "avg"}
     replaced = leaderboard("run", *SETS[:2], "--replace", "--encoder", "chargrams")
-    assert replaced.returncode == 0 and "1 stored results on other files removed" in replaced.stderr, replaced.stderr
+    assert replaced.returncode == 0 and "1 stored results on other files or columns removed" in replaced.stderr, (
+        replaced.stderr
+    )
     assert not records_of(mine, "small") and not (mine / "results/records/small/pairs.json").exists()
 
 
@@ -171,26 +173,48 @@ def test_what_is_printed_to_repeat_a_measurement_runs_as_it_is(
     monkeypatch.chdir(tmp_path)
     for lang, pairs in (("de", PAIRS[:20]), ("tr", PAIRS[20:])):
         Path(f"faq.en-{lang}.tsv").write_text("".join(f"{en}\t{de}\n" for de, en in pairs), "utf-8")
-    Path("shop.tsv").write_text("".join(f"{en}\t{de}\n" for de, en in PAIRS), "utf-8")
+    Path("m.en").write_text("".join(f"{en}\n" for _, en in PAIRS[:20]), "utf-8")
+    Path("m.de").write_text("".join(f"{de}\n" for de, _ in PAIRS[:20]), "utf-8")
+    rows = [f"{de[::-1]};{en[::-1]};{de};{en}\n" for de, en in PAIRS[:20]]
+    Path("table.de-en.csv").write_text("".join(["source;target;Frage;Satz englisch\n", *rows]), "utf-8")
     both = ("--pairs", "faq.en-de.tsv", "--pairs", "faq.en-tr.tsv")
     assert leaderboard("run", *both, *ENCODERS).returncode == 0
-    for subset in ("faq.en-de", "faq.en-tr", "avg"):
-        shown = leaderboard("show", "--record", f"chargrams/pairs/{subset}").stdout.splitlines()
-        for line in shown[1:3]:
-            done = leaderboard(*shlex.split(line.partition("leaderboard ")[2]))
-            assert done.returncode == 0, (line, done.stderr)
+    _run_what_is_printed(leaderboard, "faq.en-de", "faq.en-tr", "avg")
+    # In the order in which they are given, and by the columns that are named.
+    table = ("--pairs", "table.de-en.csv", "--columns", "Frage,Satz englisch")
+    for given in (("--pairs", "m.en,m.de"), table):
+        assert leaderboard("run", *given, *ENCODERS[:2]).returncode == 0
+    _run_what_is_printed(leaderboard, "m", "table")
+    message = one_line_error(leaderboard("run", *table[:2], *ENCODERS[2:]))
+    assert "'table' (pairs) are of other files or columns" in message
     message = one_line_error(leaderboard("rerun", "chargrams/pairs/faq.en-de"))
     assert message.endswith("give --pairs faq.en-de.tsv --set-name faq.en-de")
 
     # Without the files, what is stored is compared all the same.
     for file in tmp_path.glob("faq.*"):
         file.unlink()
-    for asked in (("--task", "pairs"), ("--subset", "faq.en-tr"), ("--task", "pairs", "--subset", "faq.en-tr")):
+    for asked in (("--task", "pairs"), ("--task", "pairs", "--subset", "faq.en-tr")):
         done = leaderboard("compare", "chargrams", "small", *asked, "--resamples", "1000", "--format", "json")
         assert done.returncode == 0, done.stderr
         sets = {one["subset"] for one in json.loads(done.stdout)["differences"]}
         assert sets == ({"faq.en-tr"} if "--subset" in asked else {"faq.en-de", "faq.en-tr", "avg"})
-    assert "unknown subset 'other'" in one_line_error(leaderboard("compare", "chargrams", "small", "--subset", "other"))
+        for subset in ("m", "table"):
+            assert ("--subset" in asked) or f"{subset} is left out: small has no results on it" in done.stderr
+    task = ("compare", "chargrams", "small", "--task", "pairs")
+    message = one_line_error(leaderboard(*task, "--subset", "m"))
+    assert message.startswith("m cannot be compared: small has no results on it")
+    assert "unknown subset 'other'" in one_line_error(leaderboard(*task, "--subset", "other"))
+    # Without --task, a name means a published set.
+    message = one_line_error(leaderboard("compare", "chargrams", "small", "--subset", "faq.en-tr"))
+    assert "unknown subset 'faq.en-tr'" in message
     shutil.rmtree(tmp_path / "results/rows/small")
     message = one_line_error(leaderboard("compare", "chargrams", "small", "--task", "pairs"))
     assert message.startswith("small has no stored rows") and "--pairs" in message
+
+
+def _run_what_is_printed(leaderboard: Leaderboard, *subsets: str) -> None:
+    for subset in subsets:
+        shown = leaderboard("show", "--record", f"chargrams/pairs/{subset}").stdout.splitlines()
+        for line in shown[1:3]:
+            done = leaderboard(*shlex.split(line.partition("leaderboard ")[2]))
+            assert done.returncode == 0, (line, done.stderr)

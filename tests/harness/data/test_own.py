@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import harness.core.text
 from harness.core.errors import InputError
 from harness.data.beir import load_retrieval
 from harness.data.languages import standard_language
-from harness.data.own import Options, load_pairs, load_scored, open_set, own_data
+from harness.data.own import Options, OwnSet, load_pairs, load_scored, open_set, own_data
 from harness.data.set_files import read_sets
 
 Write = Callable[[str, str], Path]
@@ -204,6 +205,17 @@ def test_scored_pairs_with_names_of_columns(write: Write, name: str, text: str) 
 def test_the_name_of_a_published_set_is_refused(write: Write, name: str) -> None:
     with pytest.raises(InputError, match=r"published data set; rename the file, or .*--set-name.*several.*--sets"):
         open_set("pairs", write(f"{name}.de-tr.tsv", "eins\tbir\n"))
+
+
+@pytest.mark.parametrize("read", [load_pairs, attrgetter("sha256")])
+def test_of_a_damaged_file_of_ones_own_nothing_is_said_of_fetching(
+    read: Callable[[OwnSet], object], tmp_path: Path
+) -> None:
+    path = tmp_path / "faq.de-tr.tsv.gz"
+    path.write_bytes(gzip.compress(b"eins\tbir\n" * 1000)[:-9])
+    with pytest.raises(InputError, match=r"faq\.de-tr\.tsv\.gz: cannot be read") as raised:
+        read(open_set("pairs", path))
+    assert "fetch" not in str(raised.value)
 
 
 def test_the_checksum_of_a_compressed_file_has_the_name_without_gz(write: Write) -> None:
