@@ -194,9 +194,17 @@ def _remarks(candidates: Sequence[_Candidate], plan: Sequence[Planned]) -> list[
     """What the records of these very sets say of their items."""
     from harness.report.tables import remarks
 
-    sources = {(planned.task.name, source.subset): source for planned in plan for source in planned.sources}
-    said = [r for one in candidates for r in one.records if r.remarks and r.key[1:] in sources]
-    return remarks((r for r in said if r.dataset.sha256 == sources[r.key[1:]].sha256), with_task=True)
+    sets = {
+        (planned.task.name, source.subset): (planned.task.signature_on(source), source)
+        for planned in plan
+        for source in planned.sources
+    }
+    said = []
+    for record in (r for one in candidates for r in one.records if r.remarks and r.key[1:] in sets):
+        signature, source = sets[record.key[1:]]
+        if (record.signature, record.dataset.sha256) == (signature, source.sha256):
+            said.append(record)
+    return remarks(said, with_task=True)
 
 
 def _tasks(names: Sequence[str] | None, metric: str | None, progress: Progress) -> list[Task]:

@@ -45,32 +45,48 @@ def stored_sets(
         progress: is told which other sets there are.
 
     Returns:
-        A data directory with nothing else; None where other tasks are asked for, too, or there are no such sets.
+        A data directory with nothing else; None where no such sets are asked for, or stored.
 
     Raises:
-        InputError: an encoder has no such record of one of `subsets`, another has.
+        InputError: other tasks are asked for, too; or none of the sets that are asked for has records of all.
     """
     from harness.protocol.described import is_own
 
-    if not tasks or not all(map(is_own, tasks)):
+    own = [task for task in tasks if is_own(task)]
+    if not own:
         return None
-    stored = {name: _own_records(of_one, tasks) for name, of_one in records.items()}
+    if len(own) < len(tasks):
+        raise InputError(
+            f"{own[0]} is for data sets of your own; compare it alone, or give --pairs, --scored, --beir or --sets"
+        )
+    stored = {name: _own_records(of_one, own) for name, of_one in records.items()}
+    places = dict.fromkeys(place for of_one in stored.values() for place in of_one)
     sets: list[StoredSet] = []
-    others: dict[str, str] = {}
-    for task, subset in dict.fromkeys(place for of_one in stored.values() for place in of_one):
-        found = {name: of_one[task, subset] for name, of_one in stored.items() if (task, subset) in of_one}
-        if lacking := [name for name in stored if name not in found]:
-            others[subset] = f"{' and '.join(lacking)} ha{'s' if len(lacking) == 1 else 've'} no results on it"
-        elif len({(r.signature, r.dataset.sha256) for r in found.values()}) > 1:
-            others[subset] = "its files, or the columns of it, are not the same for all"
-        else:
-            sets.append(_stored_set(next(iter(found.values()))))
-    for subset, why in others.items():
-        if not subsets:
-            progress.note(f"{subset} is left out: {why}")
-        elif subset in subsets and subset not in {each.subset for each in sets}:
-            raise InputError(f"{subset} cannot be compared: {why}; measure it with `run`, or give its files")
+    left_out: dict[tuple[str, str], str] = {}
+    for task, subset in (place for place in places if place[1] in (subsets or [place[1]])):
+        of_set = {name: of_one.get((task, subset)) for name, of_one in stored.items()}
+        if reason := _no_comparison(of_set):
+            left_out[task, subset] = reason
+        elif record := next(iter(of_set.values())):
+            sets.append(_stored_set(record))
+    kept = {each.subset for each in sets}
+    for (task, subset), reason in left_out.items():
+        if not kept or (subset in subsets and subset not in kept):
+            raise InputError(f"{task}/{subset}: {reason}")
+        progress.note(f"{task}/{subset} is left out: {reason}")
     return DataDir(Path(os.devnull), sets=tuple(sets)) if sets else None
+
+
+def _no_comparison(records: Mapping[str, Result | None]) -> str:
+    """Why encoders with these records of one set cannot be compared on it, and what to do; empty if they can."""
+    if lacking := [name for name, record in records.items() if record is None]:
+        has = "has" if len(lacking) == 1 else "have"
+        return f"{' and '.join(lacking)} {has} no results on it; measure it with `run`, or give its files"
+    if len({record.dataset.sha256 for record in records.values() if record}) > 1:
+        return "the stored results are of different files; give its files"
+    if len({record.signature for record in records.values() if record}) > 1:
+        return "the stored results are of different columns or options; give its files"
+    return ""
 
 
 def _own_records(records: Iterable[Result], tasks: Collection[str]) -> dict[tuple[str, str], Result]:

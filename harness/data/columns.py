@@ -1,26 +1,29 @@
-"""The columns that a user named, as they stand in the signature of what was measured on them."""
+"""The columns of a table that were read, as they stand in the signature of what was measured on them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from urllib.parse import quote, unquote
 
-_KEY = "columns:"
+_KEY, _USUAL = "columns:", "usual"
 _SEPARATORS = "%|:,"  # of columns here, of the parts of a signature, and the sign of escapes
 
 
 def columns_protocol(columns: Sequence[str]) -> str:
-    """`columns:A,B`, for `Source.protocol`; empty if none are named. Separators in names are percent-encoded."""
-    return _KEY + ",".join(map(_escaped, columns)) if columns else ""
+    """`columns:A,B`, for `Source.protocol` of a table: the columns that the user named, or `usual` if none.
+
+    Separators in names are percent-encoded.
+    """
+    return _KEY + (",".join(map(_escaped, columns)) or _USUAL)
 
 
 def columns_of(signature: str) -> tuple[str, ...] | None:
-    """The columns in the signature of a record; none if none were named; None if it has what nothing here writes."""
-    found = [part for part in signature.split("|") if part.startswith(_KEY)]
-    if not found:
-        return ()
-    columns = tuple(unquote(name, errors="replace") for name in found[0].removeprefix(_KEY).split(","))
-    return columns if found == [columns_protocol(columns)] else None
+    """The columns in the signature of a record; none if they are the usual ones; None if it says nothing of columns,
+    or what nothing here writes."""
+    found = next((part for part in signature.split("|") if part.startswith(_KEY)), "")
+    said = found.removeprefix(_KEY)
+    columns = () if said == _USUAL else tuple(unquote(name, errors="replace") for name in said.split(","))
+    return columns if found == columns_protocol(columns) else None
 
 
 def _escaped(name: str) -> str:

@@ -39,7 +39,7 @@ def options_for(records: Iterable[Recorded]) -> list[str] | None:
     """The options that give the sets of these records, by the names that the records have.
 
     None where records do not tell them: of retrieval, of sets in memory, of several sets with names of their user's
-    choice or with different columns, of an average over tables, whose columns are not known.
+    choice or with different columns.
     """
     recorded = list(records)
     found: list[tuple[OwnSet, Options]] = []
@@ -73,12 +73,13 @@ def options_for(records: Iterable[Recorded]) -> list[str] | None:
 def _files_of_sets(recorded: Recorded) -> list[tuple[str, ...]]:
     """The names of the files of each set, in their order; none if the record does not tell them."""
     names = tuple(recorded.files)
-    if any(name.startswith("-") or "," in name for name in names):
+    if any(name.startswith("-") or "," in name or not name.isprintable() for name in names):
+        return []
+    # An average over tables that were read by different columns says nothing of columns.
+    if columns_of(recorded.signature) is None and any(map(has_named_columns, names)):
         return []
     if len(recorded.subsets) > 1:
-        # The signature of an average has what those of all its sets have: not what columns some of them were read by.
-        is_known = columns_of(recorded.signature) or not any(map(has_named_columns, names))
-        return [(name,) for name in names] if is_known else []
+        return [(name,) for name in names]
     if len(names) != 2:
         return [names]
     orders = permutations(names)  # a record has the names sorted
@@ -106,8 +107,8 @@ def _set_of(recorded: Recorded, files: Sequence[str]) -> tuple[OwnSet, Options] 
 
 def _ways(recorded: Recorded) -> Iterator[Options]:
     """What may have been said beside the files, the least first."""
-    columns = columns_of(recorded.signature)
-    if columns is None or any("," in name for name in columns):  # --columns cannot say these
+    columns = columns_of(recorded.signature) or ()
+    if any("," in name or not name.isprintable() for name in columns):  # --columns cannot say these
         return
     languages = recorded.languages * 2 if len(recorded.languages) == 1 else recorded.languages
     names = ("", *recorded.subsets) if len(recorded.subsets) == 1 else ("",)

@@ -178,6 +178,11 @@ def has_named_columns(location: str | Path) -> bool:
     return str(location).removesuffix(".gz").endswith((".csv", ".jsonl"))
 
 
+def _table_protocol(files: Sequence[Path], columns: Sequence[str]) -> str:
+    """What of a table is in the signature."""
+    return columns_protocol(columns) if has_named_columns(files[0]) else ""
+
+
 def _one_path(location: Location, kind: Kind) -> Path:
     if isinstance(location, str | Path):
         return user_path(location)
@@ -204,7 +209,7 @@ def _described(corpus: Corpus, options: Options) -> OwnSet:
         name,
         name,
         corpus.files,
-        protocol=columns_protocol(corpus.columns),
+        protocol=_table_protocol(corpus.files, corpus.columns),
         kind="pairs",
         languages=sides,
         columns=corpus.columns,
@@ -241,7 +246,7 @@ def scored_by_name(path: Path, options: Options) -> OwnSet:
         name,
         name,
         (path,),
-        protocol=columns_protocol(options.columns),
+        protocol=_table_protocol((path,), options.columns),
         kind="scored",
         languages=sides,
         columns=options.columns,

@@ -342,7 +342,7 @@ def _few_remarks(results: Sequence[Result]) -> list[str]:
     shown, left = sets[:_REMARKED], sets[_REMARKED:]
     lines = remarks((result for result in results if result.key[1:] in shown), with_task=True)
     if left:
-        tasks = " or ".join(task_order(task for task, _ in left))
+        tasks = " --task ".join(task_order(task for task, _ in left))
         more = f"{len(left)} more set{'s have' if len(left) > 1 else ' has'} such notes"
         lines.append(f"{more}: leaderboard show --task {tasks}")
     return lines

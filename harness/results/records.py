@@ -13,6 +13,7 @@ import msgspec
 from harness.core.errors import NameTakenError
 from harness.core.provenance import GitState, Hardware
 from harness.core.schema import Amount, Count, Name, Number
+from harness.data.columns import columns_of
 from harness.encoders.reduction import Reduced
 from harness.encoders.sides import Sides
 
@@ -175,11 +176,18 @@ def name_taken(stored: Result, fingerprint: str) -> NameTakenError:
     )
 
 
-def set_taken(stored: Result) -> NameTakenError:
-    """The error for a set of the user's own under whose name results on other files or columns are stored."""
+def set_taken(stored: Result, sha256: str) -> NameTakenError:
+    """The error for a set of the user's own, with this checksum, under whose name results on other data are stored."""
+    columns = columns_of(stored.signature)
+    if sha256 != stored.dataset.sha256:
+        data = f"other files (sha256 {stored.dataset.sha256[:12]})"
+    elif columns:
+        data = f"other columns ({', '.join(map(repr, columns))})"
+    else:
+        data = "columns that they do not tell" if columns is None else "other columns (those with the usual names)"
     return NameTakenError(
-        f"results stored for the set {stored.subset!r} ({stored.task}) are of other files or columns (sha256 "
-        f"{stored.dataset.sha256[:12]}); give it another name (--set-name), or --replace to remove those"
+        f"results stored for the set {stored.subset!r} ({stored.task}) are of {data}; give it another name "
+        "(--set-name), or --replace to remove those"
     )
 
 

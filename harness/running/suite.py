@@ -218,7 +218,7 @@ def _check_sets(run: Run, plan: Sequence[Planned], data: DataDir) -> None:
     for task, source in sets_of(plan):
         signature = task.signature_on(source)
         if others := run.store.of_other_data(task.name, source.subset, source.sha256, signature):
-            raise set_taken(others[0])
+            raise set_taken(others[0], source.sha256)
 
 
 _Loaded = tuple[AnyEncoder, str, Sequence[str]]

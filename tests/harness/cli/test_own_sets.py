@@ -175,7 +175,7 @@ def test_what_is_printed_to_repeat_a_measurement_runs_as_it_is(
         Path(f"faq.en-{lang}.tsv").write_text("".join(f"{en}\t{de}\n" for de, en in pairs), "utf-8")
     Path("m.en").write_text("".join(f"{en}\n" for _, en in PAIRS[:20]), "utf-8")
     Path("m.de").write_text("".join(f"{de}\n" for de, _ in PAIRS[:20]), "utf-8")
-    rows = [f"{de[::-1]};{en[::-1]};{de};{en}\n" for de, en in PAIRS[:20]]
+    rows = [f"{de[::-1]};{en[::-1]};{PAIRS[i % 15][0]};{en}\n" for i, (de, en) in enumerate(PAIRS[:20])]
     Path("table.de-en.csv").write_text("".join(["source;target;Frage;Satz englisch\n", *rows]), "utf-8")
     both = ("--pairs", "faq.en-de.tsv", "--pairs", "faq.en-tr.tsv")
     assert leaderboard("run", *both, *ENCODERS).returncode == 0
@@ -186,7 +186,11 @@ def test_what_is_printed_to_repeat_a_measurement_runs_as_it_is(
         assert leaderboard("run", *given, *ENCODERS[:2]).returncode == 0
     _run_what_is_printed(leaderboard, "m", "table")
     message = one_line_error(leaderboard("run", *table[:2], *ENCODERS[2:]))
-    assert "'table' (pairs) are of other files or columns" in message
+    assert "'table' (pairs) are of other columns ('Frage', 'Satz englisch')" in message
+    compare = ("compare", "chargrams", "small", "--resamples", "1000")
+    assert "20 pairs, but 15 different source" in leaderboard("show", "--task", "pairs").stdout
+    done = leaderboard("compare", *ENCODERS[1::2], *compare[3:], *table[:2])  # the usual columns have no repeats
+    assert done.returncode == 0 and "different source" not in done.stdout
     message = one_line_error(leaderboard("rerun", "chargrams/pairs/faq.en-de"))
     assert message.endswith("give --pairs faq.en-de.tsv --set-name faq.en-de")
 
@@ -199,11 +203,16 @@ def test_what_is_printed_to_repeat_a_measurement_runs_as_it_is(
         sets = {one["subset"] for one in json.loads(done.stdout)["differences"]}
         assert sets == ({"faq.en-tr"} if "--subset" in asked else {"faq.en-de", "faq.en-tr", "avg"})
         for subset in ("m", "table"):
-            assert ("--subset" in asked) or f"{subset} is left out: small has no results on it" in done.stderr
-    task = ("compare", "chargrams", "small", "--task", "pairs")
+            assert ("--subset" in asked) or f"pairs/{subset} is left out: small has no results on it" in done.stderr
+    task = (*compare, "--task", "pairs")
     message = one_line_error(leaderboard(*task, "--subset", "m"))
-    assert message.startswith("m cannot be compared: small has no results on it")
+    assert message.startswith("pairs/m: small has no results on it")
     assert "unknown subset 'other'" in one_line_error(leaderboard(*task, "--subset", "other"))
+    assert one_line_error(leaderboard(*task, "--task", "sts17")).startswith("pairs is for data sets of your own")
+    Path("m.de-en.tsv").write_text("".join(f"{de}\t{en}\t{i}\n" for i, (de, en) in enumerate(PAIRS)), "utf-8")
+    assert leaderboard("run", "--scored", "m.de-en.tsv", *ENCODERS).returncode == 0
+    done = leaderboard(*task, "--task", "scored", "--subset", "m")
+    assert done.returncode == 0 and "pairs/m is left out: small has no results on it" in done.stderr
     # Without --task, a name means a published set.
     message = one_line_error(leaderboard("compare", "chargrams", "small", "--subset", "faq.en-tr"))
     assert "unknown subset 'faq.en-tr'" in message

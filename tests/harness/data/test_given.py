@@ -27,10 +27,15 @@ def recorded(
 ) -> Recorded:
     """As a record has them: sorted; `files` in the order in which they were given."""
     checksums = {name: hashlib.sha256(name.encode()).hexdigest() for name in files}
-    signature = "|".join(filter(None, [SIGNATURE, columns_protocol(columns)]))
+    is_table = any(map(has_named_columns, files))
+    signature = "|".join([SIGNATURE, *([columns_protocol(columns)] if is_table else [])])
     return Recorded(
         task, (subset,), dict(sorted(checksums.items())), tuple(languages), joint_sha256(checksums), signature
     )
+
+
+def table(name: str, *columns: str) -> Recorded:
+    return recorded("pairs", name, f"{name}.de-tr.csv", columns=columns)
 
 
 def averaged(task: str, of: Sequence[Recorded], languages: Sequence[str]) -> Recorded:
@@ -68,6 +73,11 @@ FAQ_DE_EN = recorded("pairs", "faq.de-en", "faq.de-en.tsv", languages=["de", "en
         (
             [recorded("pairs", "faq", "faq.de-tr.csv", columns=["a|b:c%2C", "100 %"])],
             "--pairs faq.de-tr.csv --columns 'a|b:c%2C,100 %'",
+        ),
+        ([averaged("pairs", [table("a"), table("b")], DE_TR)], "--pairs a.de-tr.csv --pairs b.de-tr.csv"),
+        (
+            [averaged("pairs", [table("a", "x", "y"), table("b", "x", "y")], DE_TR)],
+            "--pairs a.de-tr.csv --pairs b.de-tr.csv --columns x,y",
         ),
         (
             [
@@ -134,13 +144,10 @@ def test_the_options_open_the_same_sets(
         [replace(recorded("pairs", "faq", "faq.de-tr.csv"), signature="task:pairs|columns:%61,b")],  # nobody writes it
         [recorded("pairs", "faq", "faq.de-tr.tsv", languages=["de", "en"])],
         [replace(recorded("pairs", "faq", "faq.de", "faq.tr"), sha256="0" * 64)],
-        [
-            averaged(
-                "pairs",
-                [recorded("pairs", n, f"{n}.de-tr.csv", columns=c) for n, c in (("a", ["x", "y"]), ("b", []))],
-                DE_TR,
-            )
-        ],
+        [replace(table("faq"), signature=SIGNATURE)],  # it does not tell its columns
+        [recorded("pairs", "faq", "fa\nq.de-tr.tsv")],
+        [table("faq", "a\0", "b")],
+        [averaged("pairs", [table("a", "x", "y"), table("b")], DE_TR)],
         # With its languages, the name of a set is too long.
         [recorded("pairs", f"{'n' * 96}.{a}-{b}", f"{'n' * 96}.{a}-{b}.tsv") for a, b in (DE_TR, DE_TR[::-1])],
     ],
@@ -157,5 +164,6 @@ def test_columns_are_read_from_the_signature_as_they_were_named(columns: list[st
     assert columns_of(f"task:pairs|{protocol}|own-id:kept") == tuple(columns)
 
 
-def test_a_signature_without_columns_has_none() -> None:
-    assert columns_of("task:pairs|metric:x") == () and not columns_protocol(())
+def test_the_usual_columns_and_none() -> None:
+    assert columns_of(f"task:pairs|{columns_protocol(())}") == ()
+    assert columns_of("task:pairs|metric:x") is None
