@@ -115,7 +115,7 @@ def verdict(answer: Answer, facts: Mapping[str, Facts], left_out: Collection[str
     if worse:
         parts.append(f"worse: {_names(worse)} (p < {alpha:g})")
     if untested:
-        parts.append(f"not tested against it: {_names(untested)}")
+        parts.append(f"not tested: {_names(untested)}")
     return "; ".join(parts)
 
 

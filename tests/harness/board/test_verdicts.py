@@ -49,7 +49,7 @@ def test_untested_is_no_best() -> None:
 
 def test_some_untested() -> None:
     results = [*full_records(), sts("apart", "avg-same", 10.0)]
-    assert said(results, statistics_of(results)).endswith("; not tested against it: apart")
+    assert said(results, statistics_of(results)).endswith("; not tested: apart")
     assert best(results, statistics_of(results)) == []
 
 
@@ -59,7 +59,7 @@ def test_too_few_items_are_no_test() -> None:
     key = ("fast", "avg-same")
     entry = statistics["sts17"].entries[key]
     statistics["sts17"].entries[key] = replace(entry, p={**entry.p, "spearman": {"good": nan, "poor": 0.0001}})
-    assert said(results, statistics).endswith("; not tested against it: fast")
+    assert said(results, statistics).endswith("; not tested: fast")
     assert best(results, statistics) == []
 
 

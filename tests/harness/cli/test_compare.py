@@ -165,7 +165,7 @@ def test_starts_from_stored_rows_of_the_same_vectors(leaderboard: Leaderboard, t
     assert again.stdout == done.stdout
     assert again.stderr.count("(stored)") == 4 and "encoding" not in again.stderr
     # Rows of another fingerprint do not count.
-    (tmp_path / "planted.py").write_text(ENCODERS.replace("-v1", "-v2"))
+    (tmp_path / "planted.py").write_text(ENCODERS.replace("-v1", "-v2, other"))
     other = leaderboard("compare", *pair, "--format", "json", "--cache-dir", "empty")
     assert "encoding noisy de" in other.stderr and "(stored)" not in other.stderr
     # Rows that are not those of their record are refused.

@@ -186,7 +186,7 @@ def test_without_rows_nothing_is_tested_and_the_command_is_named(root: Path) -> 
     shutil.rmtree(root / "rows/poor")
     some = asked(root)
     assert some.without_rows == ("poor",) and some.n_tests == 1
-    assert "not tested against it: poor" in verdict(some, FACTS) and "best" not in verdict(some, FACTS)
+    assert "not tested: poor" in verdict(some, FACTS) and "best" not in verdict(some, FACTS)
     shutil.rmtree(root / "rows")
     found = asked(root)
     assert verdict(found, FACTS) == (
