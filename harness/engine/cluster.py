@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +49,15 @@ def connected(address: str | None = None, threads: int = 1) -> Iterator[Any]:
         ClusterError: there is no cluster at this address, or it has another version.
     """
     address = address_of(address)
-    quiet = _QUIET if address == "local" else {**_QUIET, **_FAR, **_with_token()}
-    os.environ.update({name: os.environ.get(name, value) for name, value in quiet.items()})
-    try:
-        import ray
-        from ray._private import worker
-    except ImportError:
-        raise MissingExtraError("the engine ray", "ray") from None
-    _check(address)
+    if find_spec("ray") is None:
+        raise MissingExtraError("the engine ray", "ray")
+    # Before the import, which reads them.
+    _set(_QUIET)
+    if address != "local":
+        _set({**_FAR, "RAY_AUTH_MODE": _asked(address)})
+    import ray
+    from ray._private import worker
+
     with suppress(AttributeError):
         worker._worker_logs_enabled = False  # what nodes have to say of their end fills a screen; ours is a line
     own = {
@@ -88,26 +90,47 @@ def address_of(address: str | None) -> str:
     return address or os.environ.get("RAY_ADDRESS") or "local"
 
 
-def _check(address: str) -> None:
-    """Look whether a cluster's head answers, for Ray would wait for minutes. Raises InputError, ClusterError."""
-    if address == "local":
-        return
+def _set(variables: dict[str, str]) -> None:
+    """Set what the user has not set in the environment."""
+    os.environ.update({name: os.environ.get(name, value) for name, value in variables.items()})
+
+
+def _asked(address: str) -> str:
+    """Look whether a cluster's head answers, for Ray would wait for minutes; and whether it asks for a token.
+
+    Returns:
+        The mode of tokens ("disabled" or "token") that this process has to be in. Ray guesses it by whether there is
+        a token; a driver that asks for one takes the nodes of a cluster without tokens for strangers, and its data do
+        not reach them.
+
+    Raises:
+        InputError: what the address looks like.
+        ClusterError: nobody or something else is there, or the token is missing or wrong.
+    """
     if address != "auto":
         _check_listens(address)
-    # In another process: a call of Ray's that finds no Ray there writes a screen, and may not come back.
-    command = [sys.executable, "-c", _ASK, address]
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=_ALL_SECONDS
-        )
-    except subprocess.TimeoutExpired:
-        why = f"gives no answer as a Ray cluster in {_ALL_SECONDS:.0f} seconds: no head, or one that has ended"
-        raise ClusterError(f"what listens at {address} {why}; ray start --head begins one") from None
-    if "InvalidAuthToken" in done.stderr:
-        raise ClusterError(
-            f"the Ray cluster {address} asks for its token; copy ~/.ray/auth_token of its head, or "
-            "set RAY_AUTH_TOKEN; RAY_AUTH_MODE is token"
-        )
+    given = os.environ.get("RAY_AUTH_MODE")
+    for mode in [given] if given else ["disabled", "token"] if _has_token() else ["disabled"]:
+        # In another process: a call of Ray's that finds no Ray there writes a screen, and may not come back.
+        command = [sys.executable, "-c", _ASK, address]
+        try:
+            done = subprocess.run(
+                command,
+                env={**os.environ, "RAY_AUTH_MODE": mode},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_ALL_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            why = f"gives no answer as a Ray cluster in {_ALL_SECONDS:.0f} seconds: no head, or one that has ended"
+            raise ClusterError(f"what listens at {address} {why}; ray start --head begins one") from None
+        if "InvalidAuthToken" not in done.stderr:
+            return mode
+    raise ClusterError(
+        f"the Ray cluster {address} asks for its token; copy ~/.ray/auth_token of its head, or set RAY_AUTH_TOKEN"
+    )
 
 
 def _check_listens(address: str) -> None:
@@ -121,10 +144,9 @@ def _check_listens(address: str) -> None:
         raise ClusterError(f"no Ray cluster at {address} ({error}); ray start --head begins one") from None
 
 
-def _with_token() -> dict[str, str]:
-    """What has Ray show its token, if there is one: of itself it does so for some addresses only."""
-    has_token = "RAY_AUTH_TOKEN" in os.environ or "RAY_AUTH_TOKEN_PATH" in os.environ
-    return {"RAY_AUTH_MODE": "token"} if has_token or (Path.home() / ".ray" / "auth_token").is_file() else {}
+def _has_token() -> bool:
+    is_set = "RAY_AUTH_TOKEN" in os.environ or "RAY_AUTH_TOKEN_PATH" in os.environ
+    return is_set or (Path.home() / ".ray" / "auth_token").is_file()
 
 
 @contextmanager

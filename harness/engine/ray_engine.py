@@ -186,12 +186,14 @@ class RayEngine:
         errors = self._ray.exceptions
         try:
             value, told = self._ray.get(ref)
-        except (errors.RayTaskError, errors.RuntimeEnvSetupError) as error:
-            # Not the function's error, which is told: a package that the node lacks, a result that cannot be sent.
-            last = (str(error).strip().splitlines() or [type(error).__name__])[-1]
-            why = f"a worker cannot do its work ({last}); see leaderboard engine check"
-            return Failed(sent.piece, ClusterError(why), sent.attempts)
         except errors.RayError as error:
+            is_its_own = isinstance(error, errors.RayTaskError | errors.RuntimeEnvSetupError)
+            # An argument that did not reach the worker is told as the task's error, too; it may reach another.
+            if is_its_own and not isinstance(error, errors.ObjectLostError):
+                # Not the function's error, which is told: a package that the node lacks, a result that cannot be sent.
+                last = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+                why = f"a worker cannot do its work ({last}); see leaderboard engine check"
+                return Failed(sent.piece, ClusterError(why), sent.attempts)
             if isinstance(error, errors.WorkerCrashedError | errors.OutOfMemoryError):
                 sent.deaths.append(sent.node)
             else:  # Ray may say for a minute that the node is alive
@@ -281,7 +283,7 @@ def _resources(node: dict[str, Any]) -> str:
 
 
 def _how(error: Exception) -> str:
-    kind = type(error).__name__
+    kind = type(getattr(error, "cause", error)).__name__
     if kind == "OutOfMemoryError":
         return "Ray ended its worker, for the node ran out of memory"
     return "its worker died" if kind == "WorkerCrashedError" else f"its worker was lost ({kind})"

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -102,6 +103,16 @@ class Fatal(Batches):
         return super().encode(sentences)
 
 
+class Wide(Letters):
+    '''Vectors of a piece are too many bytes for Ray to send with the answer: whoever wants them fetches them.'''
+    name, fingerprint, dim, chunk_size = "wide", "wide", 3200, 24
+
+    def encode(self, sentences, *, lang=None):
+        with open("encoded.txt", "a") as log:
+            log.write(f"{os.getpid()} {len(sentences)}\\n")
+        return super().encode(sentences)
+
+
 class Large(Deadly):
     name = fingerprint = "large"
     chunk_size = 2048
@@ -109,6 +120,7 @@ class Large(Deadly):
 
 def batches(): return Batches()
 def large(): return Large()
+def wide(): return Wide()
 def slow(): return Slow()
 def stuck(): return Stuck()
 def deadly(): return Deadly()
@@ -269,6 +281,46 @@ def test_two_nodes_give_what_one_process_gives(folder: Path, cluster: Any, how: 
     assert again.returncode == 0 and "workers:" not in again.stderr, again.stderr  # nothing was left to encode
     other = run(folder, *names, "--threads", "2", to="other")
     assert other.returncode == 0 and vectors(folder, "other") != vectors(folder, "here")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("mode", ["disabled", "token"])
+def test_a_token_is_shown_to_a_cluster_that_asks_for_it(
+    folder: Path, mark: str, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_TOKEN", uuid4().hex)
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    address = f"127.0.0.1:{free_port()}"
+    engine = ["--engine", "ray", "--address", address, "--vectors", "object-store"]
+
+    def seen() -> int:
+        command = [LEADERBOARD, "engine", "check", "--address", address, "--cache-dir", str(folder)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder).stdout.count("seen")
+
+    head = ["--head", f"--port={address.partition(':')[2]}", "--include-dashboard=false"]
+    nodes = []
+    for options in (head, [f"--address={address}"]):
+        begin = [str(Path(sys.executable).parent / "ray"), "start", "--num-cpus", "1", "--block", *options]
+        # A node of an administrator, who has said which mode.
+        environment = {**os.environ, "RAY_AUTH_MODE": mode}
+        nodes.append(subprocess.Popen(begin, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        wait_for(lambda: seen() == len(nodes))
+    there = run(folder, "--encoder", "python:mine:wide", *engine, to="there")
+    assert there.returncode == 0, there.stderr
+    assert n_redone(there.stderr) == 0
+    assert len({line.split()[0] for line in encoded(folder)}) == 2  # both nodes took part
+    monkeypatch.setenv("RAY_AUTH_TOKEN", uuid4().hex)  # of another cluster
+    other = run(folder, "--encoder", "python:mine:batches", *engine, to="other")
+    assert other.returncode == (2 if mode == "token" else 0), other.stderr
+    assert ("asks for its token" in other.stderr) == (mode == "token")
+    for node in nodes[::-1]:
+        node.terminate()
+        node.wait(30)
 
 
 def disturbed(folder: Path, cluster: Any, disturb: Callable[[], None], least: int = 6) -> tuple[float, str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import builtins
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -51,6 +51,10 @@ class TaskUnschedulableError(RayError): ...
 
 
 class ObjectLostError(RayError): ...
+
+
+class OwnerDied(RayTaskError, ObjectLostError):
+    """An argument that did not reach its worker, as Ray tells it."""
 
 
 class MadeUp:
@@ -262,11 +266,12 @@ def test_a_worker_that_cannot_begin_is_no_crash() -> None:
     assert "No module named 'harness'" in str(outcome.error) and "engine check" in str(outcome.error)
 
 
-def test_a_result_that_is_lost_is_no_death_of_the_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [ObjectLostError, OwnerDied])
+def test_data_that_are_lost_are_no_death_of_the_piece(monkeypatch: pytest.MonkeyPatch, error: type[RayError]) -> None:
     monkeypatch.setattr(ray_engine, "_SHUN", -1.0)
-    ray = MadeUp({0: 4 * [ObjectLostError("")]})
+    ray = MadeUp({0: 4 * [error("")]})
     assert list(engine(ray).map(halved, [0])) == [Done(0, 0, 5)]
-    ray = MadeUp({0: [ObjectLostError("")]})
+    ray = MadeUp({0: [error("")]})
     monkeypatch.setattr(ray_engine, "_SHUN", 90.0)
     assert list(engine(ray).map(halved, [0])) == [Done(0, 0, 2)]
     assert set(ray.by_node.values()) == {1}  # the other node
@@ -427,21 +432,54 @@ def test_sigterm_unwinds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert exited.value.code == 143 and signal.getsignal(signal.SIGTERM) == before
 
 
-def test_a_token_that_is_there_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("asks", "has", "given", "expected"),
+    [
+        (False, False, None, ["disabled"]),
+        (False, True, None, ["disabled"]),  # else its nodes, which show none, would be refused
+        (True, True, None, ["disabled", "token"]),
+        (True, False, None, ["disabled", None]),
+        (True, True, "disabled", ["disabled", None]),
+        (False, True, "token", ["token"]),
+    ],
+)
+def test_a_token_is_shown_to_a_cluster_that_asks_for_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    asks: bool,
+    has: bool,
+    given: str | None,
+    expected: list[str | None],
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_MODE"):
         monkeypatch.delenv(name, raising=False)
-    assert cluster._with_token() == {}
-    (tmp_path / ".ray").mkdir()
-    (tmp_path / ".ray" / "auth_token").write_text("x")
-    assert cluster._with_token() == {"RAY_AUTH_MODE": "token"}
+    if given:
+        monkeypatch.setenv("RAY_AUTH_MODE", given)
+    if has:
+        (tmp_path / ".ray").mkdir()
+        (tmp_path / ".ray" / "auth_token").write_text("x")
+    modes: list[str | None] = []
+
+    def answer(command: list[str], *, env: dict[str, str], **options: Any) -> Any:
+        modes.append(env["RAY_AUTH_MODE"])
+        return SimpleNamespace(stderr="RpcError: InvalidAuthToken" if asks and modes[-1] == "disabled" else "")
+
+    monkeypatch.setattr(subprocess, "run", answer)
+    if expected[-1] is None:
+        with pytest.raises(ClusterError, match="auto asks for its token; copy"):
+            cluster._asked("auto")
+        modes.append(None)
+    else:
+        assert cluster._asked("auto") == modes[-1]
+    assert modes == expected
 
 
 def test_what_listens_but_is_no_cluster_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray", reason="Ray is not installed")
     monkeypatch.setattr(cluster, "_ALL_SECONDS", 3.0)
     with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(ClusterError, match="no answer as a Ray"):
-        cluster._check(f"127.0.0.1:{server.getsockname()[1]}")
+        cluster._asked(f"127.0.0.1:{server.getsockname()[1]}")
 
 
 def test_the_local_engine_does_the_same() -> None:
@@ -475,16 +513,8 @@ def test_an_error_is_told_as_it_was(error: BaseException, kind: type | None) -> 
         assert type(told).__name__ == type(error).__name__
 
 
-def test_without_ray_the_command_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, leaderboard: Any) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name.partition(".")[0] == "ray":
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    monkeypatch.delitem(sys.modules, "ray", raising=False)
+def test_without_ray_the_command_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r'pip install "multilingual-embedding-harness\[ray\]"'), connected():
         pass
 
