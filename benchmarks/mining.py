@@ -47,7 +47,7 @@ NUMPY, TORCH, BFLOAT16 = "NumPy product", "torch product", "torch bfloat16 produ
 BLOCKS = {"float32": (2048, 4096), "bfloat16": (4096, 4096)}  # of the products: those of our backends
 SIZES, DIMS = (10_000, 20_000, 40_000, 80_000), (512, 768, 1024)
 DEFAULT = [(10_000, 512), (10_000, 1024), *((size, 768) for size in SIZES[:3])]
-ENCODERS = ["muse", "student", "e5-small-q4?prompt=query: &precision=bf16"]
+ENCODERS = ["muse", "student", "minilm", "student-transformer?precision=bf16"]
 ELSEWHERE = {
     "BUCC de-en": (413_869, 399_337),
     "BUCC fr-en": (271_874, 369_810),

@@ -55,7 +55,7 @@ def compare(
         ),
     ] = None,
     resamples: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Bootstrap resamples, and randomisations of a test.")
+        int, typer.Option(metavar="N", min=1, max=1_000_000, help="Bootstrap resamples, and randomisations of a test.")
     ] = 10_000,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of both.")] = 12345,
     level: Annotated[

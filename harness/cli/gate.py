@@ -179,7 +179,7 @@ def gate(
             refuse_special(junit)
     with ExitStack() as stack:
         options = Options(
-            data=own or (open_data_dir(data_dir) if data_dir else None),
+            data=own or (open_data_dir(data_dir) if data_dir and suite is not Suite.sample else None),
             cache_dir=cache_dir,
             use_cached=True,
             must_measure=bool(task or subset),

@@ -265,6 +265,7 @@ def test_wrong_use_is_one_line(
     assert "a threshold is no score" in error(ORACLE, NOISY, *DATA, "--task", "bucc", "--metric", "threshold")
     assert "level between 0 and 1, not" in error(ORACLE, NOISY, *DATA, "--level", "95")
     assert "resamples" in error(ORACLE, NOISY, "--resamples", "0")
+    assert "resamples" in error(ORACLE, NOISY, "--resamples", "1000001")
     assert "no data set of" in error(ORACLE, NOISY, "--data-dir", ".")
     assert "missing is not a folder" in error(ORACLE, NOISY, "--data-dir", "missing")
     assert "Missing argument" in error()

@@ -372,7 +372,8 @@ def test_encoders_that_are_measured_now(
     # What is loaded says its size itself.
     larger = judged(capsys, "old", "python:gate_encoders:letters?name=same", "--max-size", "1MB", code=1)
     assert [e["message"] for e in larger["findings"]] == ["larger: files of 3.00 MB; at most 1.00 MB are allowed"]
-    # Both measured now: the same.
+    # Both measured now: the same, whatever data there are beside the sample.
+    monkeypatch.setenv("HARNESS_DATA", str(tmp_path))
     few = ("--task", "tatoeba", "--subset", "avg-student@sample", "--suite", "sample")
     both = judged(capsys, old.replace("old", "again"), new, *few, code=1)
     assert {s["subset"]: s["p"] for s in both["scores"]}["avg-student@sample"] == next(
