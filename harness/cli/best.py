@@ -81,7 +81,7 @@ def best(
     mde_50 and mde_80 (true differences that tests at mde_level find in 50 % and 80 % of cases: lowest and highest over
     the encoders; mde_is_upper_bound where only the scores' own intervals tell them), encoders (each with value, low,
     high, difference, p_holm, cheaper, what it costs, licence, not_made_for), against (with --reference: encoder,
-    difference, p_holm, result), not_comparable, measured_on_some, not_measured, subsets_left_out.
+    difference, p_holm, result), not_comparable, measured_on_some, not_measured, subsets_left_out, remarks (on items).
 
     Example: leaderboard best --language de --language tr
     """

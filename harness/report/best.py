@@ -71,7 +71,7 @@ def _closing(question: Question, answers: Sequence[Answer]) -> list[str]:
         closing.append(f"left out: {_listed(f'{name} ({why})' for name, why in question.left_out.items())}")
     closing.append("; ".join(note.plain for note in tag_notes(subset for a in answers for subset in a.subsets)))
     closing += question.notes
-    closing += remarks((r for a in answers for c in a.contenders for r in c.records), with_task=True)
+    closing += _remarks(answers)
     if any(question.facts[c.encoder].size_bytes is None for answer in answers for c in _shown(answer)[:_ROWS]):
         closing.append(
             f"{MISSING}: not known; `leaderboard speed` measures speed, size and bytes of a vector ({HOW_TO_MEASURE})"
@@ -81,6 +81,10 @@ def _closing(question: Question, answers: Sequence[Answer]) -> list[str]:
         remedy = 'evaluate(..., save_rows="npz") keeps them'
         closing.append(f"measured through the Python API without rows: {_listed(objects)}; {remedy}")
     return closing
+
+
+def _remarks(answers: Iterable[Answer]) -> list[str]:
+    return remarks((r for a in answers for c in a.contenders for r in c.records), with_task=True)
 
 
 def _shown(answer: Answer) -> list[Contender]:
@@ -217,6 +221,7 @@ def _entry(answer: Answer, facts: Mapping[str, Facts], left_out: Collection[str]
         "measured_on_some": {name: list(subsets) for name, subsets in answer.some.items()},
         "not_measured": list(answer.none),
         "subsets_left_out": list(answer.left_out),
+        "remarks": _remarks([answer]),
     }
 
 

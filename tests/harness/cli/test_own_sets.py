@@ -152,6 +152,7 @@ def test_repeats_and_headers_are_said_wherever_their_scores_stand(
         "show --task": leaderboard("show", "--task", "pairs").stdout,
         "show --record": leaderboard("show", "--record", "chargrams/pairs/faq").stdout,
         "best": leaderboard("best").stdout,
+        "best, for programs": leaderboard("best", "--format", "json").stdout,
         "compare": leaderboard("compare", "chargrams", "small", *pairs, "--resamples", "1000").stdout,
         "compare without files": leaderboard(
             "compare", "chargrams", "small", "--task", "pairs", "--resamples", "1000"
