@@ -185,7 +185,11 @@ class Speed:
     threads: int
 
     def seconds(self, n: int, m: int, dim: int) -> float:
-        """What a search of n queries among m vectors takes, with making the index that `choose_index` says."""
+        """What a search of n queries among m vectors takes, with making the index that `choose_index` says.
+
+        Lists are taken to be of one length. Vectors of sentences are even enough for that (four encoders: 0.87 to 1.08
+        times as many codes are scanned); of vectors in dense clusters, several times as many are.
+        """
         if (name := choose_index(m, dim)) == "Flat":
             return n * m * dim * self.product + n * self.query / self.threads
         lists, probes = (int(number) for number in re.findall(r"(?:IVF|nprobe=)(\d+)", name))
