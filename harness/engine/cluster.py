@@ -54,7 +54,7 @@ def connected(address: str | None = None, threads: int = 1) -> Iterator[Any]:
     # Before the import, which reads them.
     _set(_QUIET)
     if address != "local":
-        _set({**_FAR, "RAY_AUTH_MODE": _asked(address)})
+        _set({**_FAR, "RAY_AUTH_MODE": _token_mode(address)})
     import ray
     from ray._private import worker
 
@@ -95,7 +95,7 @@ def _set(variables: dict[str, str]) -> None:
     os.environ.update({name: os.environ.get(name, value) for name, value in variables.items()})
 
 
-def _asked(address: str) -> str:
+def _token_mode(address: str) -> str:
     """Look whether a cluster's head answers, for Ray would wait for minutes; and whether it asks for a token.
 
     Returns:

@@ -468,10 +468,10 @@ def test_a_token_is_shown_to_a_cluster_that_asks_for_it(
     monkeypatch.setattr(subprocess, "run", answer)
     if expected[-1] is None:
         with pytest.raises(ClusterError, match="auto asks for its token; copy"):
-            cluster._asked("auto")
+            cluster._token_mode("auto")
         modes.append(None)
     else:
-        assert cluster._asked("auto") == modes[-1]
+        assert cluster._token_mode("auto") == modes[-1]
     assert modes == expected
 
 
@@ -479,7 +479,7 @@ def test_what_listens_but_is_no_cluster_is_said(monkeypatch: pytest.MonkeyPatch)
     pytest.importorskip("ray", reason="Ray is not installed")
     monkeypatch.setattr(cluster, "_ALL_SECONDS", 3.0)
     with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(ClusterError, match="no answer as a Ray"):
-        cluster._asked(f"127.0.0.1:{server.getsockname()[1]}")
+        cluster._token_mode(f"127.0.0.1:{server.getsockname()[1]}")
 
 
 def test_the_local_engine_does_the_same() -> None:
