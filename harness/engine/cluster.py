@@ -49,15 +49,17 @@ def connected(address: str | None = None, threads: int = 1) -> Iterator[Any]:
         ClusterError: there is no cluster at this address, or it has another version.
     """
     address = address_of(address)
-    if find_spec("ray") is None:
-        raise MissingExtraError("the engine ray", "ray")
-    # Before the import, which reads them.
-    _set(_QUIET)
-    if address != "local":
-        _set({**_FAR, "RAY_AUTH_MODE": _token_mode(address)})
-    import ray
-    from ray._private import worker
-
+    try:
+        if find_spec("ray") is None:
+            raise ImportError  # said before the address is looked at
+        # Before the import, which reads them.
+        _set(_QUIET)
+        if address != "local":
+            _set({**_FAR, "RAY_AUTH_MODE": _token_mode(address)})
+        import ray
+        from ray._private import worker
+    except ImportError:
+        raise MissingExtraError("the engine ray", "ray") from None
     with suppress(AttributeError):
         worker._worker_logs_enabled = False  # what nodes have to say of their end fills a screen; ours is a line
     own = {
@@ -99,9 +101,8 @@ def _token_mode(address: str) -> str:
     """Look whether a cluster's head answers, for Ray would wait for minutes; and whether it asks for a token.
 
     Returns:
-        The mode of tokens ("disabled" or "token") that this process has to be in. Ray guesses it by whether there is
-        a token; a driver that asks for one takes the nodes of a cluster without tokens for strangers, and its data do
-        not reach them.
+        The mode of tokens ("disabled" or "token") that this process has to be in. In mode "token" it would refuse the
+        nodes of a cluster without tokens, which show none, and data would not reach them.
 
     Raises:
         InputError: what the address looks like.

@@ -187,8 +187,8 @@ class Speed:
     def seconds(self, n: int, m: int, dim: int) -> float:
         """What a search of n queries among m vectors takes, with making the index that `choose_index` says.
 
-        Lists are taken to be of one length. Vectors of sentences are even enough for that (four encoders: 0.87 to 1.08
-        times as many codes are scanned); of vectors in dense clusters, several times as many are.
+        Lists are taken to be of one length, and vectors of sentences are even enough for that; where vectors lie in
+        dense clusters, several times as many codes are scanned.
         """
         if (name := choose_index(m, dim)) == "Flat":
             return n * m * dim * self.product + n * self.query / self.threads

@@ -513,8 +513,15 @@ def test_an_error_is_told_as_it_was(error: BaseException, kind: type | None) -> 
         assert type(told).__name__ == type(error).__name__
 
 
-def test_without_ray_the_command_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_without_ray_the_command_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_broken: bool
+) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
+    if is_broken:  # there, but without what it needs
+        (tmp_path / "ray.py").write_text("import no_such_package_of_ray")
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "ray")
     with pytest.raises(MissingExtraError, match=r'pip install "multilingual-embedding-harness\[ray\]"'), connected():
         pass
 
